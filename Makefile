@@ -40,7 +40,9 @@ check: ## formatting, lint (Python and Lua), types, import contracts, file sizes
 	@$(BIN)/python scripts/javascript.py tsc -p clients/js/jsconfig.json
 	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
 	@$(BIN)/python scripts/client_types.py --check
-	@$(BIN)/python scripts/javascript.py tsc -p admin/web/jsconfig.json
+	@$(BIN)/python scripts/javascript.py tsc -p admin/web/tables/jsconfig.json
+	@$(BIN)/python -m scripts.api_types
+	@$(BIN)/python scripts/javascript.py tsc -p admin/web/tsconfig.json
 	@$(BIN)/python scripts/javascript.py pyright
 	@$(BIN)/python scripts/javascript.py pyright -p pyright.known.json
 

@@ -11,7 +11,6 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,9 +18,8 @@ import msgspec
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from admin.api.callers import OPERATORS_SIDE, SIDES, ApiSide
@@ -31,6 +29,7 @@ from admin.api.server import ApiServer
 from admin.findings import ComparisonOverview, read_comparisons, read_noisy
 from admin.status import read_status
 from admin.usage.routes import UsageRoutes
+from admin.web_pages import console_pages
 from billing.api import (
     Comparison,
     Reconciliation,
@@ -62,7 +61,6 @@ from server.api import (
     guarded,
 )
 
-WEB = Path(__file__).parent / "web"
 COMPARED_SECONDS = 10.0
 HOUR_MS = 3_600_000
 REFUSALS_MAX = 50
@@ -102,19 +100,14 @@ class Console:
         if not self._side.staff:
             return [Route("/", self.no_page, methods=["GET"]), *shared]
         return [
-            Route("/", self.page, methods=["GET"]),
+            *console_pages(),
             Route("/api/status", self.status, methods=["GET"]),
             Route("/api/books", self.books, methods=["GET"]),
             Route("/api/noisy", self.noisy, methods=["GET"]),
             Route("/api/refusals", self.refusals, methods=["GET"]),
             Route("/api/explained/{id}", self.explained, methods=["GET"]),
             *shared,
-            Mount("/web", StaticFiles(directory=WEB)),
         ]
-
-    async def page(self, _request: Request) -> Response:
-        """The page itself, which holds nothing secret."""
-        return FileResponse(WEB / "console.html", media_type="text/html; charset=utf-8")
 
     async def no_page(self, _request: Request) -> Response:
         """What a member sees who opens a link: their pages are not built yet."""

@@ -14,7 +14,7 @@ from typing import Any
 from playwright.sync_api import CDPSession, Page, Route, sync_playwright
 
 from scripts.javascript import ROOT, find_node, install
-from scripts.page import build
+from scripts.page import CHAT, build
 from tests.support.browsers import chromium_path
 
 MODULES = ROOT / ".cache" / "page-modules"
@@ -124,7 +124,7 @@ def main() -> None:
     script = [*node, "--no-warnings", str(ROOT / "scripts" / "markdown_spec.mjs")]
     done = subprocess.run(script, capture_output=True, text=True, check=True)
     print(f"CommonMark's examples without HTML: {done.stdout.splitlines()[0]}")
-    build(MODULES, "modules")
+    build(CHAT, MODULES, "modules")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
         page = browser.new_page()

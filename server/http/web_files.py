@@ -18,7 +18,7 @@ WEB = Path(__file__).parent.parent / "web"
 BUILT = WEB / "dist"
 CLIENT_INSTALLED = WEB / "client"
 CLIENT_SOURCES = WEB.parent.parent / "clients" / "js" / "src"
-NAMED_BY_HASH = BUILT / "assets"
+HASHED = "assets"
 FOR_EVER = "public, max-age=31536000, immutable"
 TAG_LETTERS = 32
 ENCODINGS = {"br": ".br", "gzip": ".gz"}
@@ -40,7 +40,7 @@ class PageFiles(StaticFiles):
         asked = Headers(scope=scope)
         headers = {"vary": "accept-encoding"}
         path, encoding = compressed(Path(full_path), asked.get("accept-encoding", ""))
-        if Path(full_path).is_relative_to(NAMED_BY_HASH):
+        if Path(full_path).parent.name == HASHED:
             headers["cache-control"] = FOR_EVER
         else:  # files of two wheels may have one size and one time
             headers["etag"] = f'"{sha256(path.read_bytes()).hexdigest()[:TAG_LETTERS]}"'

@@ -12,8 +12,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
 from core.sql.database import Database
+from scripts.page import CHAT, run_vite
 from scripts.page import build as build_page
-from scripts.page import run_vite
 from tests.support.browsers import chromium_path
 from tests.support.home import short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
@@ -157,7 +157,7 @@ def modules() -> Path:
     its own name, which a test imports as `/web/NAME.js`. Packages are found there as on the page."""
     folder = CACHE / "page-modules"
     build_page()
-    build_page(folder, "modules")
+    build_page(CHAT, folder, "modules")
     return folder
 
 

@@ -16,8 +16,9 @@ from core.sql.database import Database
 from core.web import http
 from server.api import SecurityHeaders
 
-WEB = Path(__file__).parents[2] / "admin" / "web"
+WEB = Path(__file__).parents[2] / "admin" / "web" / "tables"
 URL = "http://console.test"
+TABLES = f"{URL}/tables/"
 STATUS: dict[str, Any] = {
     "now_ms": 0,
     "pool": "default",
@@ -38,13 +39,13 @@ def error(message: str) -> dict[str, Any]:
 
 
 def played(answers: Answers) -> Callable[[Route], Awaitable[None]]:
-    """A server at URL with the page's files; what else is asked, by method and path, is answered by a status
+    """A server at URL with the tables' files; what else is asked, by method and path, is answered by a status
     and JSON."""
 
     async def answer(route: Route) -> None:
         path = route.request.url.removeprefix(URL).partition("#")[0]
-        file = WEB / ("console.html" if path == "/" else path.removeprefix("/web/"))
-        if path == "/" or path.startswith("/web/"):  # read here: Playwright would begin a thread that stays
+        file = WEB / (path.removeprefix("/tables/") or "index.html")
+        if path.startswith("/tables/"):  # read here: Playwright would begin a thread that stays
             await route.fulfill(body=file.read_bytes(), content_type=guess_type(file.name)[0])
         else:
             status, body = answers(route.request.method, path)
@@ -59,7 +60,8 @@ async def running_console(settings: Settings) -> AsyncGenerator[str]:
     db, redis = Database(settings.database_endpoint), connect(settings)
     await redis.execute_command("FLUSHALL")
     listener = http.listen("127.0.0.1", 0, "PARLEY_CONSOLE_PORT")
-    app = SecurityHeaders(Console(settings, redis, db).app(), settings.tls)
+    console = Console(settings, redis, db)
+    app = SecurityHeaders(console.app(), settings.tls)
     stop = asyncio.Event()
     gate = http.UpgradeGate(settings, "127.0.0.1")
     serving = asyncio.create_task(http.serve(app, listener, stop, gate, ws="none"))
@@ -67,6 +69,7 @@ async def running_console(settings: Settings) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         stop.set()
+        console.api.end()
         await serving
         await redis.aclose()
         await db.close()

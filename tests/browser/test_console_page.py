@@ -20,7 +20,7 @@ from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.browser.chat_page import PHONE
 from tests.browser.conftest import OpenPage
-from tests.browser.console_page import STATUS, URL, error, played, running_console
+from tests.browser.console_page import STATUS, TABLES, error, played, running_console
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -37,7 +37,7 @@ async def link_to(address: str, settings: Settings) -> str:
     """A link that signs an owner in there."""
     db = Database(settings.database_endpoint)
     try:
-        return f"{address}/#p={await staff_code(settings, db)}"
+        return f"{address}/tables/#p={await staff_code(settings, db)}"
     finally:
         await db.close()
 
@@ -139,7 +139,7 @@ async def test_an_operator_signs_out(open_page: OpenPage):
             return 200, {"csrf": "c5rf"}
         return (200 if path == "/api/status" else 503), STATUS
 
-    page = (await open_page(URL, answer=played(answers))).page
+    page = (await open_page(TABLES, answer=played(answers))).page
     button = page.get_by_role("button", name="Sign out")
     await expect(button).to_be_visible()
     await button.click()
@@ -155,11 +155,11 @@ async def test_a_link_that_does_not_sign_in_says_why(open_page: OpenPage):
     def answers(_method: str, path: str) -> tuple[int, Any]:
         return (429, error(why)) if path == "/api/sign-in" else (401, error("sign in with a link"))
 
-    page = (await open_page(f"{URL}/", answer=played(answers))).page
+    page = (await open_page(TABLES, answer=played(answers))).page
     await expect(page.get_by_text("Open a link that signs you in")).to_be_visible()
-    await page.goto(f"{URL}/#p=c0de")  # in the same tab, where only what is behind # changes
+    await page.goto(f"{TABLES}#p=c0de")  # in the same tab, where only what is behind # changes
     await expect(page.get_by_text(why)).to_be_visible()
-    assert page.url == f"{URL}/"
+    assert page.url == TABLES
 
 
 async def test_amounts_are_shown_whole(open_page: OpenPage):
@@ -170,7 +170,7 @@ async def test_amounts_are_shown_whole(open_page: OpenPage):
     def answers(_method: str, path: str) -> tuple[int, Any]:
         return (200 if path == "/api/status" else 503), {**STATUS, "usage": [usage]}
 
-    page = (await open_page(URL, answer=played(answers))).page
+    page = (await open_page(TABLES, answer=played(answers))).page
     await expect(page.get_by_text("9007199254.740993 USD", exact=True)).to_be_visible()
     await expect(page.get_by_text("0.0000004 USD", exact=True)).to_be_visible()
     await expect(page.get_by_text("Cost before corrections")).to_be_visible()
@@ -202,7 +202,7 @@ async def test_an_operator_asks_about_one_request(open_page: OpenPage):
             return 400, error("nobody knows a request")
         return (200 if path == "/api/status" else 503), STATUS
 
-    page = (await open_page(URL, answer=played(answers))).page
+    page = (await open_page(TABLES, answer=played(answers))).page
     await page.get_by_role("textbox", name="Request").fill("r1")
     await page.get_by_role("button", name="Explain").click()
     await expect(page.get_by_text("nobody knows a request")).to_be_visible()

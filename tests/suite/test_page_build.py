@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,30 +19,31 @@ def test_a_page_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     nothing."""
     target = tmp_path / "dist"
     with ThreadPoolExecutor() as pool:
-        built = list(pool.map(lambda _: page.build(target), range(2)))
+        built = list(pool.map(lambda _: page.build(page.CHAT, target), range(2)))
     assert sorted(built) == [False, True]
     assert (target / "index.html").is_file()
     assert [each.name for each in tmp_path.iterdir()] == ["dist"]
-    assert page.BUILT not in {path.parent for path in page.sources()}
+    assert page.CHAT.built not in {path.parent for path in page.CHAT.sources()}
     changed = tmp_path / "changed.js"
     changed.write_text("1;")
     monkeypatch.setattr(page, "ROOT", Path("/"))
-    monkeypatch.setattr(page, "SOURCES", (*page.SOURCES, changed))
-    first = page.fingerprint()
+    wider = replace(page.CHAT, others=(*page.CHAT.others, changed))
+    first = wider.fingerprint()
     changed.write_text("2;")
-    assert page.fingerprint() != first
+    assert wider.fingerprint() != first
 
 
 def test_a_build_that_fails_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A slip in a source does not take the page from a running gateway."""
     (tmp_path / "dist").mkdir()
+    (tmp_path / "sources").mkdir()
     (tmp_path / "dist" / "index.html").write_text("the last one")
     broken = tmp_path / "vite.config.mjs"
     broken.write_text("export default 1 1;")
-    monkeypatch.setattr(page, "CONFIG", broken)
-    monkeypatch.setattr(page, "SOURCES", ())
+    broken_page = page.WebPage(tmp_path / "sources", broken, ())
+    monkeypatch.setattr(page, "ROOT", Path("/"))
     with pytest.raises(SystemExit, match=r"the page could not be built: .* is as it was"):
-        page.build(tmp_path / "dist")
+        page.build(broken_page, tmp_path / "dist")
     assert (tmp_path / "dist" / "index.html").read_text() == "the last one"
 
 
@@ -69,15 +71,22 @@ def test_without_npms_registry_one_line_says_what_to_do(tmp_path: Path, monkeypa
 
 def test_the_page_script_says_what_it_did():
     """Run as the wheel's build runs it."""
-    page.build()
+    for each in page.PAGES.values():
+        page.build(each)
     command = [sys.executable, "-m", "scripts.page"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ)
-    assert done.stdout == "the page is as its sources\n"
+    assert done.stdout == "the chat page is as its sources\nthe console is as its sources\n"
 
 
 def test_the_page_is_light():
     """JavaScript before the composer works, with the parser of answers, and what takes an early Enter."""
     page.build()
     assert all(each.reached for each in figures_of(weight(), [PageLoad(0.0, 0.0)]) if each.unit == "bytes")
-    (early,) = page.BUILT.glob("assets/send-early-*.js")
+    (early,) = page.CHAT.built.glob("assets/send-early-*.js")
     assert early.stat().st_size < 1_000
+
+
+def test_the_console_is_light():
+    """All of its JavaScript, every page's too, as it goes over the wire."""
+    page.build(page.CONSOLE)
+    assert 100_000 < sum(page.script_bytes(page.CONSOLE).values()) < 400_000

@@ -39,12 +39,18 @@ def test_the_wheel_holds_the_product_alone(wheel: dict[str, bytes]) -> None:
     assert not [name for name in wheel if b"import chaos" in wheel[name] or b"from chaos" in wheel[name]]
 
 
-def test_the_wheel_carries_the_page_as_it_was_built(wheel: dict[str, bytes]) -> None:
-    """With the licences of what is in it; neither its sources nor what builds it."""
-    held = {name.removeprefix("server/web/") for name in wheel if name.startswith("server/web/")}
-    assert {"dist/index.html", "dist/index.html.br", "dist/licences.md", "client/client.js"} <= held
-    assert {name.partition("/")[0] for name in held} == {"dist", "client"}
-    asked = re.findall(r'(?:src|href)="/web/([^"]+)"', wheel["server/web/dist/index.html"].decode())
+@pytest.mark.parametrize(
+    ("folder", "page", "beside"),
+    [("server/web", "index.html", {"client"}), ("admin/web", "console.html", {"tables"})],
+)
+def test_the_wheel_carries_the_pages_as_they_were_built(
+    wheel: dict[str, bytes], folder: str, page: str, beside: set[str]
+) -> None:
+    """With the licences of what is in them; neither their sources nor what builds them."""
+    held = {name.removeprefix(f"{folder}/") for name in wheel if name.startswith(f"{folder}/")}
+    assert {f"dist/{page}", f"dist/{page}.br", "dist/licences.md"} <= held
+    assert {name.partition("/")[0] for name in held} == {"dist", *beside}
+    asked = re.findall(r'(?:src|href)="/web/([^"]+)"', wheel[f"{folder}/dist/{page}"].decode())
     assert asked
     assert {f"dist/{name}" for name in asked} <= held
     assert not [name for name in wheel if "node_modules" in name]

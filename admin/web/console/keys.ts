@@ -1,0 +1,40 @@
+// The console's keys: g and a letter go to a page, / and Ctrl K search, ? helps. Not while somebody types.
+
+import { useNavigate } from "@tanstack/react-router";
+import { useEffect } from "react";
+import { PAGES } from "./pages-list";
+
+const GO_MS = 1500;
+
+export function useKeys({ search, help }: { search: () => void; help: () => void }): void {
+  const navigate = useNavigate();
+  useEffect(() => {
+    let gone = 0; // until when a letter goes to a page
+    const pressed = (event: KeyboardEvent) => {
+      if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        search();
+        return;
+      }
+      if (event.metaKey || event.ctrlKey || event.altKey || typing(event.target)) return;
+      if (Date.now() < gone) {
+        gone = 0;
+        const page = PAGES.find((each) => each.key === event.key);
+        if (page) void navigate({ to: page.to });
+        return;
+      }
+      if (event.key === "g") gone = Date.now() + GO_MS;
+      else if (event.key === "/") {
+        event.preventDefault();
+        search();
+      } else if (event.key === "?") help();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, [navigate, search, help]);
+}
+
+function typing(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest("[role=dialog]") !== null;
+}

@@ -1,0 +1,10 @@
+// The pages that the sidebar, the search and the keys know. `needs`: an operation that a
+// caller must have to see the page.
+
+import { Activity, type LucideIcon } from "lucide-react";
+
+export type PageEntry = { group: string; title: string; to: "/"; icon: LucideIcon; needs?: string; key?: string };
+
+export const PAGES: readonly PageEntry[] = [
+  { group: "", title: "Overview", to: "/", icon: Activity, key: "o" },
+];

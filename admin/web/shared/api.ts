@@ -1,0 +1,82 @@
+// Calls of the API, typed by /openapi.json (api-types.d.ts, which scripts/api_types.py makes).
+
+import createClient, { type Middleware } from "openapi-fetch";
+import type { components, paths } from "./api-types";
+
+export type Schemas = components["schemas"];
+
+/** What changed since a version that was edited. */
+export type Change = { author?: string; at?: string; action?: string; reason?: string; before?: unknown; after?: unknown };
+
+/** A refusal of the API (problem+json), or no answer at all (status 0). */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly detail: string,
+    readonly field?: string,
+    readonly changes: Change[] = [],
+    readonly see?: Record<string, unknown>,
+  ) {
+    super(detail);
+  }
+}
+
+let csrf = "";
+
+/** What writes show beside the cookie: a page of another site cannot read it. */
+export function rememberToken(token: string | null): void {
+  csrf = token ?? "";
+}
+
+const guard: Middleware = {
+  onRequest({ request }) {
+    if (request.method === "GET") return request;
+    request.headers.set("x-parley-csrf", csrf);
+    if (!request.headers.has("idempotency-key")) request.headers.set("idempotency-key", crypto.randomUUID());
+    return request;
+  },
+  async onResponse({ response }) {
+    if (!response.ok) throw await problemOf(response);
+    return undefined;
+  },
+};
+
+export const api = createClient<paths>({ baseUrl: location.origin });
+api.use(guard);
+
+/** The answer of a call: it throws a Problem where there is none. */
+export async function answered<T>(call: Promise<{ data?: T }>): Promise<T> {
+  try {
+    return (await call).data as T;
+  } catch (error) {
+    if (error instanceof Problem) throw error;
+    throw new Problem(0, "No answer: the console cannot be reached.");
+  }
+}
+
+/** A call of a path that /openapi.json does not list: signing in and out, who one is. */
+export async function post(path: string, body: unknown): Promise<unknown> {
+  const headers = { "content-type": "application/json", "x-parley-csrf": csrf };
+  return read(fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+}
+
+export async function get(path: string): Promise<unknown> {
+  return read(fetch(path));
+}
+
+async function read(asked: Promise<Response>): Promise<unknown> {
+  const response = await asked.catch(() => {
+    throw new Problem(0, "No answer: the console cannot be reached.");
+  });
+  if (!response.ok) throw await problemOf(response);
+  return response.json();
+}
+
+async function problemOf(response: Response): Promise<Problem> {
+  const told = (await response.clone().json().catch(() => ({}))) as Record<string, unknown>;
+  const detail = typeof told["detail"] === "string" ? told["detail"] : `The console answered ${response.status}.`;
+  const field = typeof told["field"] === "string" ? told["field"] : undefined;
+  const changes = Array.isArray(told["changes"]) ? (told["changes"] as Change[]) : [];
+  const see = told["see"] as Record<string, unknown> | undefined;
+  return new Problem(response.status, detail, field, changes, see);
+}

@@ -1,0 +1,190 @@
+// Who is signed in, and the view that lets somebody in.
+
+import { Button, Modal, PasswordInput, TextInput } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
+import { createContext, use, useEffect, useState, type FormEvent, type ReactNode } from "react";
+import { get, post, Problem, rememberToken } from "./api";
+import { Mark } from "./components/mark";
+import "./session.css";
+
+/** The answer of GET /api/me. `may`: names of operations. */
+export type Me = {
+  side: string;
+  name: string;
+  email: string | null;
+  tenant: string | null;
+  role: string;
+  may: string[];
+  csrf: string | null;
+  second_factor: "shown" | "needed";
+};
+
+type Session = { me: Me; may: (operation: string) => boolean; signOut: () => Promise<void>; secondFactor: (code: string) => Promise<void> };
+const SessionContext = createContext<Session | null>(null);
+
+/** The session of whoever looks at this page. */
+export function useSession(): Session {
+  const session = use(SessionContext);
+  if (!session) throw new Error("no session");
+  return session;
+}
+
+type Opened = { link: string; invitation: string };
+
+/** The codes of a link that was opened, which leave the address at once. */
+function opened(): Opened {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const found = { link: given.get("p") ?? "", invitation: given.get("i") ?? "" };
+  if (found.link || found.invitation) history.replaceState(null, "", location.pathname + location.search);
+  return found;
+}
+
+const LINK = opened();
+
+/** Shows `children` to whoever is signed in, and lets others sign in. A session that ends leaves the page as it
+ * is, with what was typed, under a dialog of its own. */
+export function SignedIn({ children, product }: { children: ReactNode; product: string }) {
+  const [me, setMe] = useState<Me | null>(null);
+  const [ended, setEnded] = useState(false);
+  const [state, setState] = useState<"asking" | "out" | "away">("asking");
+  const [why, setWhy] = useState("");
+  const queries = useQueryClient();
+
+  const enter = (who: Me) => {
+    rememberToken(who.csrf);
+    setMe((was) => (was && was.name === who.name && was.role === who.role && was.csrf === who.csrf ? was : who));
+    setEnded(false);
+    void queries.invalidateQueries();
+  };
+  const ask = async () => {
+    try {
+      if (LINK.link) {
+        const code = LINK.link;
+        LINK.link = "";
+        await post("/api/sign-in", { by: "link", code });
+      }
+    } catch (error) {
+      setWhy(error instanceof Problem ? error.detail : "");
+    }
+    try {
+      enter((await get("/api/me")) as Me);
+    } catch (error) {
+      const refused = error instanceof Problem && error.status === 401;
+      setState(refused ? "out" : "away");
+      if (!refused) setTimeout(() => void ask(), 2000);
+    }
+  };
+  useEffect(() => {
+    void ask();
+    const again = () => /^#[ip]=/.test(location.hash) && location.reload(); // a link opened in this very tab
+    addEventListener("hashchange", again);
+    return () => removeEventListener("hashchange", again);
+  }, []);
+  useEffect(
+    () =>
+      queries.getQueryCache().subscribe((event) => {
+        const error = event.type === "updated" ? event.query.state.error : null;
+        if (error instanceof Problem && error.status === 401) setEnded(true);
+      }),
+    [queries],
+  );
+
+  if (!me) {
+    if (state === "asking") return null;
+    if (state === "away") return <Card product={product}><p role="status">The console does not answer. It is tried again every 2 s.</p></Card>;
+    return <Card product={product}><SignInForm why={why} onSignedIn={enter} /></Card>;
+  }
+  const session: Session = {
+    me,
+    may: (operation) => me.may.includes(operation),
+    signOut: async () => {
+      await post("/api/sign-out", {});
+      location.assign(location.pathname);
+    },
+    secondFactor: async (totp) => enter((await post("/api/second-factor", { totp })) as Me),
+  };
+  return (
+    <SessionContext value={session}>
+      {children}
+      <Modal
+        opened={ended}
+        onClose={() => undefined}
+        title="Your session has ended"
+        withCloseButton={false}
+        closeOnEscape={false}
+        closeOnClickOutside={false}
+        zIndex={500}
+      >
+        <p className="soft session-kept">What you typed is kept on this page. Sign in again to go on.</p>
+        <SignInForm why="" onSignedIn={enter} titled={false} />
+      </Modal>
+    </SessionContext>
+  );
+}
+
+function Card({ product, children }: { product: string; children: ReactNode }) {
+  return (
+    <main className="session-page">
+      <div className="session-card">
+        <p className="brand"><Mark /> <b>Parley</b> <span className="soft">{product}</span></p>
+        {children}
+      </div>
+    </main>
+  );
+}
+
+function SignInForm({ why, onSignedIn, titled = true }: { why: string; onSignedIn: (me: Me) => void; titled?: boolean }) {
+  const invited = LINK.invitation;
+  const [refused, setRefused] = useState(why);
+  const [busy, setBusy] = useState(false);
+  const [needsCode, setNeedsCode] = useState(false);
+  const submit = async (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const given = Object.fromEntries(new FormData(event.currentTarget)) as Record<string, string>;
+    setBusy(true);
+    try {
+      const how = invited ? { by: "invitation", code: invited, name: given["name"]?.trim() } : { by: "password", ...given };
+      await post("/api/sign-in", how);
+      const me = (await get("/api/me").catch((error: unknown) => {
+        throw error instanceof Problem && error.status === 401
+          ? new Problem(401, "This browser kept no cookie: allow cookies here, then try again.")
+          : error;
+      })) as Me;
+      LINK.invitation = "";
+      onSignedIn(me);
+    } catch (error) {
+      const problem = error instanceof Problem ? error : new Problem(0, String(error));
+      if (problem.field === "totp") setNeedsCode(true);
+      setRefused(sentence(problem.detail));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form className="session-form" onSubmit={(event) => void submit(event)}>
+      {titled && <h1>{invited ? "You are invited" : "Sign in"}</h1>}
+      {refused && <p role="alert" className="bad">{refused}</p>}
+      {invited ? (
+        <TextInput name="name" label="Your name" description="As others are to see it. The invitation is good once." required maxLength={200} autoComplete="name" data-autofocus />
+      ) : (
+        <>
+          <TextInput name="email" type="email" label="E-mail" required autoComplete="username" />
+          <PasswordInput name="password" label="Password" required autoComplete="current-password" visibilityToggleButtonProps={{ "aria-label": "Show the password" }} />
+          {needsCode && <TextInput name="totp" label="Code of your authenticator" inputMode="numeric" autoComplete="one-time-code" />}
+        </>
+      )}
+      <Button type="submit" loading={busy} fullWidth>{invited ? "Join" : "Sign in"}</Button>
+      {!invited && (
+        <p className="note">
+          Without a password, open a link that signs you in. On the platform's machine this prints one: <code>parley people link NAME</code>
+        </p>
+      )}
+    </form>
+  );
+}
+
+/** A text of the API as a sentence. */
+export function sentence(text: string): string {
+  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+}

@@ -1,0 +1,28 @@
+// How the console's page is built (scripts/page.py runs it): console.html becomes a few hashed files, each page of
+// it a file of its own that is loaded when it is opened.
+
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vite";
+import { classicScripts, compressed } from "../../scripts/vite_plugins.mjs";
+
+const ROOT = fileURLToPath(new URL(".", import.meta.url));
+
+export default defineConfig({
+  root: ROOT,
+  base: "/web/",
+  publicDir: false,
+  logLevel: "warn",
+  plugins: [classicScripts(ROOT, "console.html", ["theme-early.js"]), compressed()],
+  resolve: { alias: { "@": ROOT } },
+  build: {
+    target: "es2022",
+    cssTarget: "esnext",
+    emptyOutDir: true,
+    license: { fileName: "licences.md" },
+    // Its script would be one of the page's own making, which Trusted Types refuses.
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 1000,
+    rolldownOptions: { input: { console: `${ROOT}console.html` } },
+  },
+});
