@@ -51,7 +51,7 @@ class Played:
 
 async def opened(open_page: OpenPage, url: str, code: str, played: Played, **options: Any) -> WatchedPage:
     """The console's page, signed in by a link."""
-    watched = await open_page(f"{url}/", own=True, answer=None, **options)
+    watched = await open_page(f"{url}/healthz", own=True, **options)
     await watched.page.route("**/api/overview", played)
     await watched.page.goto(f"{url}/#p={code}")
     await expect(watched.page.get_by_role("heading", level=1)).to_be_visible()

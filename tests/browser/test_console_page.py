@@ -59,7 +59,7 @@ async def test_an_operator_signs_in_looks_asks_and_signs_out(open_page: OpenPage
         watched = await open_page(await link_to(address, filled))
         page = watched.page
         await expect(page.get_by_text(re.compile("^Pool default, "))).to_be_visible()
-        assert page.url == f"{address}/"
+        assert page.url == f"{address}/tables/"
         usage = page.get_by_role("region", name="Usage in the last 24 hours").get_by_role("row").nth(1)
         await expect(usage).to_contain_text("acme")
         await expect(page.get_by_text("No worker is registered.")).to_be_visible()
@@ -84,7 +84,7 @@ async def test_an_operator_signs_in_looks_asks_and_signs_out(open_page: OpenPage
 async def test_who_is_not_signed_in_sees_how_to(open_page: OpenPage, filled: Settings):
     """In the dark, on a phone: nothing but that, which axe finds nothing in, and nothing overflows."""
     async with running_console(filled) as address:
-        watched = await open_page(address, color_scheme="dark", **PHONE)
+        watched = await open_page(f"{address}/tables/", color_scheme="dark", **PHONE)
         await expect(watched.page.get_by_role("heading", name="Sign in")).to_be_visible()
         assert await watched.axe() == []
         fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
@@ -99,11 +99,11 @@ async def test_who_is_invited_says_their_name_and_is_in(open_page: OpenPage, fil
     _, code = await invite(db, PLATFORM, "ann@example.com", Role.SUPPORT)
     await db.close()
     async with running_console(filled) as address:
-        page = (await open_page(f"{address}/#i={code}")).page
+        page = (await open_page(f"{address}/tables/#i={code}")).page
         await page.get_by_label("Your name").fill("Ann")
         await page.get_by_role("button", name="Join").click()
         await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
-        again = (await open_page(f"{address}/#i={code}", own=True)).page
+        again = (await open_page(f"{address}/tables/#i={code}", own=True)).page
         await again.get_by_label("Your name").fill("Eve")
         await again.get_by_role("button", name="Join").click()
         await expect(again.get_by_text("not good any more")).to_be_visible()

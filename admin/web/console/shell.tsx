@@ -129,7 +129,7 @@ function Account() {
   const dark = useComputedColorScheme("light") === "dark";
   const letters = me.name.split(/[\s._-]+/).filter(Boolean).map((word) => word[0]).join("").slice(0, 2).toUpperCase();
   return (
-    <Menu position="bottom-end" transitionProps={{ duration: 0 }} width={220}>
+    <Menu position="bottom-end" transitionProps={{ duration: 0 }} width={220} withinPortal={false}>
       <Menu.Target><button type="button" className="account" aria-label={`Account of ${me.name}`}>{letters || "?"}</button></Menu.Target>
       <Menu.Dropdown>
         <Menu.Label>{me.name}<br />{me.role}{me.email ? `, ${me.email}` : ""}</Menu.Label>
