@@ -6,5 +6,5 @@ import { Activity, type LucideIcon } from "lucide-react";
 export type PageEntry = { group: string; title: string; to: "/"; icon: LucideIcon; needs?: string; key?: string };
 
 export const PAGES: readonly PageEntry[] = [
-  { group: "", title: "Overview", to: "/", icon: Activity, key: "o" },
+  { group: "", title: "Overview", to: "/", icon: Activity, needs: "overview.show", key: "o" },
 ];

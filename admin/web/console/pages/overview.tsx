@@ -77,17 +77,18 @@ function Command({ text }: { text: string }) {
 function stripOf({ strip }: Overview): StripItem[] {
   const { running, output, first_token: first, between_tokens: between, errors, unbilled } = strip;
   return [
-    { label: "Running", value: count(running.value), note: running.of === null ? "no worker reports slots" : `of ${count(running.of)} slots`, series: running.series },
-    { label: "Output", value: count(rounded(output.tokens_per_second)), unit: "tokens/s", note: "this minute", series: output.series },
-    { label: "First token, p95", value: decimal(first.p95), unit: "s", note: `p50 ${decimal(first.p50)} · p99 ${decimal(first.p99)}`, series: first.series },
-    { label: "Between tokens, p95", value: milliseconds(between.p95), unit: "ms", note: `p50 ${milliseconds(between.p50)} · p99 ${milliseconds(between.p99)}`, series: between.series },
-    { label: "Errors", value: percent(errors.share), unit: "%", note: `${count(errors.count)} of ${count(errors.of)} in 1 h`, series: errors.series, bad: (errors.share ?? 0) > 0.01 },
-    { label: "Not yet billed", value: decimal(unbilled.seconds, 1), unit: "s", note: `${count(unbilled.quarantined)} in quarantine`, series: unbilled.series, bad: unbilled.quarantined > 0 },
+    { label: "Running", value: count(running?.value), note: running?.of ? `of ${count(running.of)} slots` : "", series: running?.series ?? [] },
+    { label: "Output", value: count(rounded(output?.tokens_per_second)), unit: "tokens/s", note: "this minute", series: output?.series ?? [] },
+    { label: "First token, p95", value: decimal(first?.p95), unit: "s", note: `p50 ${decimal(first?.p50)} · p99 ${decimal(first?.p99)}`, series: first?.series ?? [] },
+    { label: "Between tokens, p95", value: milliseconds(between?.p95), unit: "ms", note: `p50 ${milliseconds(between?.p50)} · p99 ${milliseconds(between?.p99)}`, series: between?.series ?? [] },
+    { label: "Errors", value: percent(errors?.share), unit: "%", note: errors ? `${count(errors.count)} of ${count(errors.of)} in 1 h` : "", series: errors?.series ?? [], bad: (errors?.share ?? 0) > ERRORS_BAD },
+    { label: "Not yet billed", value: decimal(unbilled.seconds, 1), unit: "s", note: `${count(unbilled.quarantined)} in quarantine`, series: unbilled.series, bad: (unbilled.quarantined ?? 0) > 0 },
   ];
 }
 
-const rounded = (value: number | null) => (value === null ? null : Math.round(value));
-const milliseconds = (seconds: number | null) => (seconds === null ? NOBODY_KNOWS : decimal(seconds * 1000, 0));
+const ERRORS_BAD = 0.01;
+const rounded = (value: number | null | undefined) => (value == null ? null : Math.round(value));
+const milliseconds = (seconds: number | null | undefined) => (seconds == null ? NOBODY_KNOWS : decimal(seconds * 1000, 0));
 
 function Section({ title, note, end, children }: { title: string; note?: string; end?: ReactNode; children: ReactNode }) {
   return (
@@ -122,13 +123,13 @@ function Pools({ pools }: { pools: Overview["pools"] }) {
 }
 
 function Load({ load }: { load: Overview["load"] }) {
+  if (!load || load.minutes.length < 2) return <Section title="Load"><p className="soft">The first minutes are not over yet.</p></Section>;
   const lines = [
     { name: "Running", values: load.running, colour: "var(--series-1)", filled: true },
     { name: "Waiting", values: load.waiting, colour: "var(--series-2)" },
     { name: "Slots", values: load.slots, colour: "var(--series-4)", dashed: true },
   ];
-  const known = load.minutes.length > 1;
-  return <Section title="Load" note="requests, last hour">{known ? <LineChart times={load.minutes} lines={lines} label="Load of the last hour" /> : <p className="soft">The first minute is not over yet.</p>}</Section>;
+  return <Section title="Load" note="requests, last hour"><LineChart times={load.minutes} lines={lines} label="Load of the last hour" /></Section>;
 }
 
 function Waiting({ waiting }: { waiting: Overview["waiting"] }) {
@@ -188,7 +189,7 @@ function Happened({ happened }: { happened: Overview["happened"] }) {
       {happened.length ? (
         <ol className="happened">
           {happened.map((each) => (
-            <li key={`${each.at} ${each.text}`}><time dateTime={each.at} title={moment(each.at)} className="tabular soft">{clock(each.at)}</time><StateShape state={each.state} /><span className="happened-text">{each.text}</span><span className="soft">{each.by}</span></li>
+            <li key={`${each.at} ${each.text}`}><time dateTime={each.at ?? ""} title={moment(each.at)} className="tabular soft">{each.at ? clock(each.at) : NOBODY_KNOWS}</time><StateShape state={each.state} /><span className="happened-text">{each.text}</span><span className="soft">{each.by}</span></li>
           ))}
         </ol>
       ) : <p className="soft">Nothing was changed yet. Each change that somebody makes stands here, with who made it.</p>}
