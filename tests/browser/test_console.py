@@ -35,7 +35,7 @@ async def console(settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
         yield url
 
 
-class Played:
+class PlayedOverview:
     """The overview as the test wants it now."""
 
     def __init__(self) -> None:
@@ -49,7 +49,9 @@ class Played:
             await route.fulfill(json=self.answer)
 
 
-async def opened(open_page: OpenPage, url: str, code: str, played: Played, **options: Any) -> WatchedPage:
+async def opened(
+    open_page: OpenPage, url: str, code: str, played: PlayedOverview, **options: Any
+) -> WatchedPage:
     """The console's page, signed in by a link."""
     watched = await open_page(f"{url}/healthz", own=True, **options)
     await watched.page.route("**/api/overview", played)
@@ -72,7 +74,12 @@ async def test_the_page_keeps_its_policy_whatever_is_opened(
     chat page's, is never broken, nothing is asked of another origin, and axe finds nothing."""
     code = await staff_code(settings, sqlite)
     watched = await opened(
-        open_page, console, code, Played(), color_scheme=scheme, viewport={"width": 1440, "height": 900}
+        open_page,
+        console,
+        code,
+        PlayedOverview(),
+        color_scheme=scheme,
+        viewport={"width": 1440, "height": 900},
     )
     page = watched.page
     await expect(page.get_by_role("heading", level=1)).to_have_text(overview()["verdict"]["text"])
@@ -110,7 +117,7 @@ async def test_at_390_pixels_nothing_scrolls_sideways(
 ):
     """One column; the pages are behind a button."""
     code = await staff_code(settings, sqlite)
-    watched = await opened(open_page, console, code, Played(), viewport={"width": 390, "height": 844})
+    watched = await opened(open_page, console, code, PlayedOverview(), viewport={"width": 390, "height": 844})
     page = watched.page
     await expect(page.get_by_role("region", name="Waiting")).to_be_visible()
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390

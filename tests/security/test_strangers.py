@@ -42,8 +42,11 @@ GATEWAY_PUBLIC = {
     "/readyz": "yes or no: for a balancer",
 }
 CONSOLE_PUBLIC = {
-    "/": "the console's page, in which nothing is secret",
+    "/": "leads to the console's page",
+    "/console": "leads to the console's page",
+    "/console/{path:path}": "the console's page, in which nothing is secret",
     "/web": "the files of the page",
+    "/tables": "the page of tables and its files",
     "/openapi.json": "what the API takes and answers, the same for every installation",
     "/api/sign-in": "takes a one-time code or a password and makes a session",
     "/api/sign-out": "ends the browser's own session, if there is one",
