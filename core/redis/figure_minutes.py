@@ -6,12 +6,13 @@ looking at, and nothing is billed or decided by them.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from core.configuration.settings import Settings
 from core.observability.error_facts import error_summary
-from core.observability.recent_figures import MINUTE_MS, RecentFigures, figure_minute
+from core.observability.recent_figures import MINUTE_MS, FigureMinute, RecentFigures, figure_minute
 from core.observability.request_figures import FIGURES, RequestFigures
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis import redis_errors
@@ -24,7 +25,10 @@ KEEP_SECONDS = 3 * 3_600
 MINUTES_MAX = 170  # of those that are kept, so that the oldest one read is whole
 FIELDS_MAX = 4_096  # of a minute; ours are 250, and 6 for each pool
 
+LATE_MS_MAX = 30_000  # after a minute's end; a flush that takes longer has given up
+
 repeated = RepeatedWarning(logger(__name__))
+_over: WeakKeyDictionary[RedisClient, dict[str, FigureMinute]] = WeakKeyDictionary()
 
 
 class FigureWriter:
@@ -61,36 +65,49 @@ class FigureWriter:
 
 
 async def read_figures(redis: RedisClient, settings: Settings, minutes: int = 60) -> RecentFigures:
-    """The figures of the last minutes, of all processes: three round trips, however many minutes. Minutes of
-    which nobody told anything are empty."""
+    """The figures of the last minutes, of all processes: three round trips at most. Minutes of which nobody
+    told anything are empty; one that is over is read once by each client."""
     assert 0 < minutes <= MINUTES_MAX, "older minutes may be gone"
     now = await server_ms(redis)
     last = now - now % MINUTE_MS
-    begins = tuple(range(last - (minutes - 1) * MINUTE_MS, last + 1, MINUTE_MS))
-    keys = {at: figures_key(settings.installation, at) for at in begins}
-    lengths = redis.pipeline(transaction=False)
-    for key in keys.values():
+    keys = [figures_key(settings.installation, last - at * MINUTE_MS) for at in reversed(range(minutes))]
+    known = _over.setdefault(redis, {})
+    told = await _read(redis, [key for key in keys if key not in known])
+    _remember(known, told, now)
+    found = tuple(told.get(key) or known.get(key) or FigureMinute() for key in keys)
+    return RecentFigures(tuple(_begin_of(key) for key in keys), now, found)
+
+
+async def _read(redis: RedisClient, keys: Sequence[str]) -> dict[str, FigureMinute]:
+    """Minutes by their keys. One that is no hash, or has more fields than ours have, is passed over."""
+    lengths, hashes = redis.pipeline(transaction=False), redis.pipeline(transaction=False)
+    for key in keys:
         lengths.hlen(key)
-    sizes = readable("figures:", begins, await lengths.execute(raise_on_error=False))
-    hashes = await _hashes(redis, {at: keys[at] for at, size in sizes if 0 < size <= FIELDS_MAX})
-    told = {at: figure_minute(fields, whole) for at, fields in hashes.items()}
-    set_aside("figures:", sum(odd for _, odd in told.values()))
-    found = tuple((told[at] if at in told else figure_minute({}, whole))[0] for at in begins)
-    return RecentFigures(begins, now, found)
+    sizes = dict(readable("figures:", keys, await lengths.execute(raise_on_error=False)))
+    fitting = [key for key, size in sizes.items() if 0 < size <= FIELDS_MAX]
+    for key in fitting:
+        hashes.hgetall(key)
+    replies = await hashes.execute(raise_on_error=False) if fitting else []
+    read = {key: figure_minute(fields, whole) for key, fields in readable("figures:", fitting, replies)}
+    set_aside("figures:", sum(odd for _, odd in read.values()))
+    empty = {key: FigureMinute() for key, size in sizes.items() if not size}
+    return {key: minute for key, (minute, _) in read.items()} | empty
 
 
-async def _hashes(redis: RedisClient, keys: Mapping[int, str]) -> dict[int, dict[bytes, bytes]]:
-    if not keys:
-        return {}
-    pipeline = redis.pipeline(transaction=False)
-    for key in keys.values():
-        pipeline.hgetall(key)
-    return dict(readable("figures:", list(keys), await pipeline.execute(raise_on_error=False)))
+def _remember(known: dict[str, FigureMinute], told: Mapping[str, FigureMinute], now_ms: int) -> None:
+    """Keep minutes to which nobody adds any more, as long as they may be asked for."""
+    for key in [key for key in known if _begin_of(key) < now_ms - MINUTES_MAX * MINUTE_MS]:
+        del known[key]
+    known |= {key: each for key, each in told.items() if _begin_of(key) + MINUTE_MS + LATE_MS_MAX < now_ms}
 
 
 def figures_key(installation: str, at_ms: int) -> str:
     """Redis key of the minute that this moment is in."""
     return f"{installation}:figures:{at_ms - at_ms % MINUTE_MS}"
+
+
+def _begin_of(key: str) -> int:
+    return int(key.rpartition(":")[2])
 
 
 async def server_ms(redis: RedisClient) -> int:

@@ -125,6 +125,22 @@ async def test_a_minute_that_is_none_is_passed_over(redis: Redis, settings: Sett
     assert read.rate("output_tokens") == [0.0] * 60
 
 
+async def test_a_minute_that_is_over_is_read_once(redis: Redis, settings: Settings):
+    """A page that asks every two seconds costs the last two minutes; what is lost later was seen before."""
+    figures, writer = process(redis, settings)
+    now = await server_ms(redis)
+    over, going_on = figures_key("parley", now - 5 * MINUTE_MS), figures_key("parley", now)
+    await redis.hset(over, mapping={"ended:bulk:stop": 3})
+    await redis.hset(going_on, mapping={"ended:bulk:length": 1})
+    before = await read_figures(redis, settings)
+    await redis.delete(over)
+    figures.ended("bulk", "length", 100)
+    await writer.flush()
+    after = await read_figures(redis, settings)
+    assert (sum(before.ended({"stop"})), sum(before.ended({"length"}))) == (3, 1)
+    assert (sum(after.ended({"stop"})), sum(after.ended({"length"}))) == (3, 2)
+
+
 async def test_a_cluster_has_them_too(cluster: RedisClient, settings: Settings):
     """Written and read on one of its nodes, by the clock of any."""
     figures, writer = process(cluster, settings)
