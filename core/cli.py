@@ -72,7 +72,7 @@ class Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             if meant := get_close_matches(args[0], self.list_commands(ctx), n=1):
-                error.message += f" Did you mean {meant[0]!r}?"
+                raise click.UsageError(f"{error.message} Did you mean {meant[0]!r}?", error.ctx) from error
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

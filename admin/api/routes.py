@@ -96,6 +96,8 @@ def _reply(declared: Operation, done: Performed) -> Response:
     if done.moved_nano:
         reply.headers["x-parley-moves"] = str(done.moved_nano)
         reply.headers["x-parley-unasked"] = str(done.unasked_nano)
+    if done.second_person:
+        reply.headers["x-parley-second-person"] = done.second_person
     if done.kept is not None:
         reply.headers["idempotency-replayed"] = "true"
     return reply

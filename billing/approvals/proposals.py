@@ -34,22 +34,25 @@ KEPT_MS = 30 * 60_000
 WAITING_MAX = 100
 LISTED_MAX = 1_000
 WAITING: Literal["waiting"] = "waiting"
+NAMED_ONCE = ("key", "request", "grant")  # of an operation's struct: the same is booked once
 BOOKED, REJECTED, FAILED = "booked", "rejected", "failed"
 
 
 class WaitingMove(msgspec.Struct, frozen=True):
-    """What the caller of a move is told that waits for a second person. `nano`: how much it moves."""
+    """What the caller of a move is told that waits for a second person. `nano`: how much it moves; `why` it
+    takes two."""
 
     proposal: str
     nano: str
     expires: str | None
     state: Literal["waiting"] = WAITING
     see: str = "approvals.list"
+    why: str = ""
 
     @classmethod
-    def of(cls, row: Proposal) -> "WaitingMove":
+    def of(cls, row: Proposal, why: str) -> "WaitingMove":
         """The answer for a proposal that was just made."""
-        return cls(row.id, str(row.amount_nano), iso_time(row.expires_ms))
+        return cls(row.id, str(row.amount_nano), iso_time(row.expires_ms), why=why)
 
 
 async def perform_or_propose(
@@ -61,10 +64,11 @@ async def perform_or_propose(
         return await perform(stores, who, operation, ask, terms)
     except NeedsSecondPerson as needs:
         try:
-            row = await propose(stores, who, operation, ask, terms, needs)
+            row, new = await propose(stores, who, operation, ask, terms, needs)
         except RepliedBefore as before:
             return replied(before.kept)
-    return Performed(WaitingMove.of(row), waits=True, afterwards=partial(tell_approvers, stores, row))
+        afterwards = partial(tell_approvers, stores, row) if new else None
+        return Performed(WaitingMove.of(row, needs.why), waits=True, afterwards=afterwards)
 
 
 async def propose(
@@ -74,15 +78,17 @@ async def propose(
     ask: msgspec.Struct,
     terms: Terms,
     needs: NeedsSecondPerson,
-) -> Proposal:
-    """Store a proposal of what needs a second person. Raises Refused where they may not propose it any more;
-    RepliedBefore where the call's key was used."""
+) -> tuple[Proposal, bool]:
+    """Store a proposal of what needs a second person, and True; or False with the one that waits already of
+    the same grant, request or key. Raises Refused where they may not propose it any more; RepliedBefore where
+    the call's key was used."""
     call = call_of(stores.settings, who, operation, ask, terms)
     with acting_as(replace(who.author, reason=terms.reason)):
         what = proposed_by(operation, ask, needs.tenant_id, terms.reason)
         row = _made(what, who, needs)
-        await _store(stores, who, row, call)
-    return row
+        once = any(getattr(ask, name, "") for name in NAMED_ONCE)
+        waiting = await _store(stores, who, row, call, needs.why, once)
+    return waiting, waiting is row
 
 
 def _made(what: ProposedOperation, who: OperationActor, needs: NeedsSecondPerson) -> Proposal:
@@ -100,19 +106,38 @@ def _made(what: ProposedOperation, who: OperationActor, needs: NeedsSecondPerson
     )
 
 
-async def _store(stores: Stores, who: OperationActor, row: Proposal, call: CallKey | None) -> None:
+async def _store(
+    stores: Stores, who: OperationActor, row: Proposal, call: CallKey | None, why: str, once: bool
+) -> Proposal:
     async with stores.db.transaction() as session:
         if call is not None and (kept := await claim(session, call)) is not None:
             raise RepliedBefore(kept)
+        if once and (earlier := await _same(session, row)) is not None:
+            if call is not None:
+                await keep(session, call, WaitingMove.of(earlier, why), None, earlier.id)
+            return earlier
         if await _waiting(session, row.created_ms) >= WAITING_MAX:
             raise bad_request(f"{WAITING_MAX} proposals wait already: approve or reject some first")
         session.add(row)
         await record(session, row.tenant_id, "proposal.make", row.id, None, facts_of(row))
         if call is not None:
-            await keep(session, call, WaitingMove.of(row), None, row.id)
+            await keep(session, call, WaitingMove.of(row, why), None, row.id)
         if who.still is not None:
             await who.still(session)
     await stream_recorded(stores, recorded_rows(session))
+    return row
+
+
+async def _same(session: AsyncSession, row: Proposal) -> Proposal | None:
+    """What waits already of the same move by the same proposer."""
+    statement = select(Proposal).where(
+        col(Proposal.tenant_id) == row.tenant_id,
+        col(Proposal.by) == row.by,
+        col(Proposal.state) == WAITING,
+        col(Proposal.expires_ms) > row.created_ms,
+        col(Proposal.move) == row.move,
+    )
+    return (await session.exec(statement)).first()
 
 
 def facts_of(row: Proposal) -> dict[str, object]:

@@ -135,6 +135,7 @@ def _done(declared: Operation) -> str:
 class _Waits(msgspec.Struct, frozen=True):
     proposal: str
     expires: str | None = None
+    why: str = ""
 
 
 def waits_of_reply(content: bytes) -> str:
@@ -144,8 +145,9 @@ def waits_of_reply(content: bytes) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return "nothing is booked yet: it waits for a second person"
     until = f" until {said.expires}" if said.expires else ""
+    why = f"{said.why}; " if said.why else ""
     return (
-        "nothing is booked yet: it is proposed, and another owner or finance person approves it in the "
+        f"nothing is booked yet: {why}it is proposed, and another owner or finance person approves it in the "
         f"console{until}: {said.proposal}"
     )
 

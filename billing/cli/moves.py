@@ -18,8 +18,15 @@ from billing.unit_of_work.actors import local_actor
 from billing.unit_of_work.moves import NeedsSecondPerson
 from core.errors import StartupError
 from core.operations import Operation, operation_of
+from core.terminal.terminal import print_line
 
 yes_option = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")
+
+SECOND = {
+    "needed": "done, it would be proposed: it takes a second person, an owner or of finance",
+    "missing": "done, it would be refused: it takes a second person, and there is nobody: "
+    "see `parley people invite --help`",
+}
 
 Ask = TypeVar("Ask", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
@@ -28,12 +35,13 @@ Answer = TypeVar("Answer")
 @dataclass(frozen=True)
 class MoneyMove(Generic[Answer]):
     """What a move did, or would do (`booked` False), and how much it moves; `waits`: what is told where it
-    waits for a second person."""
+    waits for a second person; `second`: of what is only shown, whether it needs one, or lacks one."""
 
     answer: Answer
     nano: int
     booked: bool
     waits: str = ""
+    second: str = ""
 
     @property
     def state(self) -> str:
@@ -57,7 +65,7 @@ async def move_by(
     """As `moved`, by this performer."""
     would = await performer.perform(operation, ask, replace(how.terms, dry_run=True))
     unasked_nano = would.unasked_nano
-    shown = MoneyMove(would.answer, would.moved_nano, booked=False)
+    shown = MoneyMove(would.answer, would.moved_nano, booked=False, second=would.second_person)
     if how.dry_run or (would.moved_nano > unasked_nano and not yes):
         return shown
     terms = replace(how.terms, meant_nano=None if yes else unasked_nano)
@@ -66,9 +74,10 @@ async def move_by(
     except NeedsSecondPerson as needs:
         assert isinstance(performer, LocalPerformer), "over the API the console proposes it"
         stores = performer.stores
-        proposal = await propose(stores, local_actor(), operation, ask, terms, needs)
-        await tell_approvers(stores, proposal)
-        return replace(shown, waits=_told(proposal))
+        proposal, new = await propose(stores, local_actor(), operation, ask, terms, needs)
+        if new:
+            await tell_approvers(stores, proposal)
+        return replace(shown, waits=_told(proposal, needs.why))
     if done.waits:
         return replace(shown, waits=str(done.answer))
     return MoneyMove(done.answer, done.moved_nano, booked=True)
@@ -78,14 +87,16 @@ def check_booked(move: MoneyMove[Any], how: CommandTerms) -> None:
     """Raises StartupError where the move was proposed, or only shown without being asked to."""
     if move.waits:
         raise StartupError(move.waits)
+    if not move.booked and move.second:
+        print_line(SECOND[move.second], err=True)
     if not move.booked and not how.dry_run:
         raise StartupError(
             f"nothing is booked: this moves {to_display(move.nano)}. Where that is meant, say --yes"
         )
 
 
-def _told(waiting: Proposal) -> str:
+def _told(waiting: Proposal, why: str) -> str:
     return (
-        "nothing is booked yet: it is proposed, and another owner or finance person approves it until "
-        f"{iso_time(waiting.expires_ms)}: `parley approvals approve {waiting.id}`"
+        f"nothing is booked yet: {why}; it is proposed, and another owner or finance person approves it "
+        f"until {iso_time(waiting.expires_ms)}: `parley approvals approve {waiting.id}`"
     )

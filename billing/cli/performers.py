@@ -106,6 +106,7 @@ class ApiPerformer:
             dry_run=dry_run,
             moved_nano=int(said.get("x-parley-moves", 0)),
             unasked_nano=int(said.get("x-parley-unasked", 0)),
+            second_person=said.get("x-parley-second-person", ""),
         )
 
     async def _followed(self, declared: Operation, location: str, told: Told) -> Performed:

@@ -5,6 +5,7 @@ side by side count each other.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from billing.booking.amount_bounds import AmountBounds
 from billing.booking.recent_moves import MOVES, amount_of_audit_row, lock_recent_amounts
@@ -16,15 +17,19 @@ from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, bad_request
 from core.sql.database import Database
 
+SecondPerson = Literal["", "needed", "missing"]
+
 
 class NeedsSecondPerson(Refused):
     """A change that moves more (`nano`) than one person may alone; nothing of it is committed. Who runs the
-    operation proposes it (billing/approvals)."""
+    operation proposes it (billing/approvals). `lately_nano`: with what else its author, or anybody for this
+    tenant, moved; `why` says it."""
 
-    def __init__(self, tenant_id: str, nano: int) -> None:
-        super().__init__(
-            Refusal("bad_request", f"this moves {to_display(nano)}, which takes a second person: propose it")
-        )
+    def __init__(self, tenant_id: str, nano: int, lately_nano: int, most_nano: int) -> None:
+        others = "" if lately_nano == nano else f", {to_display(lately_nano)} with the last 24 hours' moves"
+        most = f"one person moves at most {to_display(most_nano)} alone"
+        self.why = f"this moves {to_display(nano)}{others}, and {most}"
+        super().__init__(Refusal("bad_request", f"{self.why}: propose it"))
         self.tenant_id = tenant_id
         self.nano = nano
 
@@ -38,13 +43,27 @@ async def check_alone(
 
     bounds = AmountBounds.of(settings)
     async with db.transaction() as session:  # committed, or the lock would end with it
-        if not await second_people(session, who.proposes_as):
-            bounds.check(nano)
-            return
-        lately_nano = await lock_recent_amounts(session, tenant_id, current_author().name)
+        there = await second_people(session, who.proposes_as)
+        lately_nano = await lock_recent_amounts(session, tenant_id, current_author().name) if there else nano
+    if not there:
+        bounds.check(nano)
+        return
     assert lately_nano >= nano, "a move is looked at behind its audit row"
     if nano and lately_nano > bounds.most_nano:
-        raise NeedsSecondPerson(tenant_id, nano)
+        raise NeedsSecondPerson(tenant_id, nano, lately_nano, bounds.most_nano)
+
+
+async def second_person_of(
+    db: Database, settings: Settings, who: OperationActor, tenant_id: str, nano: int
+) -> SecondPerson:
+    """Whether a move, as `check_alone` takes it, needs a second person, or lacks one and is refused."""
+    try:
+        await check_alone(db, settings, who, tenant_id, nano)
+    except NeedsSecondPerson:
+        return "needed"
+    except Refused:
+        return "missing"
+    return ""
 
 
 def check_moved(recorded: Sequence[AuditLog], moved_nano: int) -> None:

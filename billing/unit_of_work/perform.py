@@ -43,7 +43,8 @@ class Performed:
     others from being told at once of what is committed; `moved_nano`: the money that it moved; `kept`: the
     reply (JSON) that an earlier call of the same key got, in place of an answer; `waits`: nothing is done
     yet, it waits for a second person; `run`: it goes on as this run; `afterwards`: to be called once the
-    caller has the answer; `unasked_nano`: of a dry run, how much is moved without being asked for again."""
+    caller has the answer; of a dry run: `unasked_nano`, how much is moved without being asked for again, and
+    `second_person`: "needed" where it would wait for one, "missing" where it would be refused without one."""
 
     answer: Any
     dry_run: bool = False
@@ -55,6 +56,7 @@ class Performed:
     run: str | None = None
     afterwards: Callable[[], Awaitable[None]] | None = None
     unasked_nano: int = 0
+    second_person: str = ""
 
 
 async def perform(
@@ -143,7 +145,14 @@ async def _change(
         unasked_nano = AmountBounds.of(stores.settings).unasked_nano
         moved_nano = change.moved_nano
         told = without_secrets(answer)
-        return Performed(told, True, version=change.version, moved_nano=moved_nano, unasked_nano=unasked_nano)
+        return Performed(
+            told,
+            True,
+            version=change.version,
+            moved_nano=moved_nano,
+            unasked_nano=unasked_nano,
+            second_person=change.second_person,
+        )
     await stream_recorded(stores, recorded)
     untold = await _tell(change)
     return Performed(answer, version=version, untold=untold, moved_nano=change.moved_nano)

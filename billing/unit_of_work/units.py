@@ -155,6 +155,7 @@ class Change(_BoundUnit):
     kind = OperationKind.CHANGE
     held: AsyncExitStack = field(default_factory=AsyncExitStack)
     moved_nano: int = 0
+    second_person: str = ""
     telling: list[Callable[[], Awaitable[Any]]] = field(default_factory=list[Callable[[], Awaitable[Any]]])
     remembered: list[Callable[[], Awaitable[Any]]] = field(default_factory=list[Callable[[], Awaitable[Any]]])
     thing: tuple[type[TableBase], str, tuple[str, ...]] | None = None
@@ -168,18 +169,21 @@ class Change(_BoundUnit):
     async def moves(self, tenant_id: str, nano: int) -> None:
         """Say that the change moves an amount, of either sign. Called behind its audit row. Raises
         NeedsSecondPerson where this author may not move it alone, Refused where it is not what was approved,
-        or more than is meant; a dry run tells any."""
-        from billing.unit_of_work.moves import check_alone, check_approved, check_meant  # most move none
+        or more than is meant; a dry run tells any, and whether a second person is needed."""
+        from billing.unit_of_work import moves  # most move none
 
         self.moved_nano += abs(nano)
+        who = (self.db, self.settings, self.who, tenant_id, self.moved_nano)
         if self.terms.dry_run:
+            if self.terms.approved_nano is None:
+                self.second_person = await moves.second_person_of(*who)
             return
         if self.terms.approved_nano is not None:
-            check_approved(self.moved_nano, self.terms.approved_nano)
+            moves.check_approved(self.moved_nano, self.terms.approved_nano)
             return
-        await check_alone(self.db, self.settings, self.who, tenant_id, self.moved_nano)
+        await moves.check_alone(*who)
         if self.terms.meant_nano is not None:
-            check_meant(self.moved_nano, self.terms.meant_nano)
+            moves.check_meant(self.moved_nano, self.terms.meant_nano)
 
     def if_refused(self, remember: Callable[..., Awaitable[Any]], *facts: Any) -> None:
         """Call `remember(db, *facts)`, with transactions of its own, where this change is refused and rolled

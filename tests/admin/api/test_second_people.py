@@ -25,9 +25,11 @@ class TwoPeople:
     def __init__(self, site: ApiSite, ann: httpx.AsyncClient, bob: httpx.AsyncClient, tenant: str) -> None:
         self.site, self.ann, self.bob, self.tenant = site, ann, bob, tenant
 
-    async def grants(self, key: str = "g1", dollars: int = 300, call: str = "") -> httpx.Response:
+    async def grants(
+        self, key: str = "g1", dollars: int = 300, call: str = "", reason: str = "contract 9"
+    ) -> httpx.Response:
         """A grant that Ann makes, or proposes."""
-        ask = {"amount": {"nano": str(dollars * USD)}, "key": key, "reason": "contract 9"}
+        ask = {"amount": {"nano": str(dollars * USD)}, "key": key, "reason": reason}
         headers = {"idempotency-key": call} if call else {}
         return await self.ann.post(f"/api/tenants/{self.tenant}/wallet/grants", json=ask, headers=headers)
 
@@ -103,6 +105,33 @@ async def test_one_key_makes_one_proposal(two: TwoPeople) -> None:
     assert sum(each.headers.get("idempotency-replayed") == "true" for each in replies) == 8
     assert len((await two.ann.get("/api/approvals")).json()["items"]) == 1
     assert (await two.grants("g2", call="k1")).status_code == 422
+
+
+async def test_a_dry_run_says_that_it_takes_two(two: TwoPeople) -> None:
+    """And the proposal why: a small move counts with the others of the last 24 hours. Alone it is refused."""
+    path = f"/api/tenants/{two.tenant}/wallet/grants?dry_run=true"
+
+    async def needs(dollars: int) -> str | None:
+        ask = {"amount": {"nano": str(dollars * USD)}, "key": "g2", "reason": "contract 9"}
+        return (await two.ann.post(path, json=ask)).headers.get("x-parley-second-person")
+
+    assert [await needs(dollars) for dollars in (100, 101)] == [None, "needed"]
+    assert (await two.grants("g1", 100)).status_code == 200
+    assert await needs(1) == "needed"
+    why = (await two.grants("g2", 1)).json()["why"]
+    assert why.startswith("this moves $1.00, $101.00 with the last 24 hours' moves"), why
+    bob = await find_member(two.site.database, PLATFORM, "Bob")
+    await close_person(two.site.database, bob.person.id)
+    assert [await needs(dollars) for dollars in (100, 101)] == [None, "missing"]
+
+
+async def test_the_same_grant_waits_once(two: TwoPeople) -> None:
+    """Its key is that of one grant, also while it waits; another grant waits beside it."""
+    first = await two.proposed()
+    assert await two.proposed() == first
+    assert (await two.grants(call="again")).json() == (await two.grants(call="again")).json()
+    assert await two.proposed("g2") != first
+    assert len((await two.bob.get("/api/approvals")).json()["items"]) == 2
 
 
 async def test_nobody_approves_their_own(two: TwoPeople) -> None:
@@ -212,7 +241,8 @@ async def test_who_may_do_it_no_more_has_proposed_nothing(two: TwoPeople, how: s
 
 async def test_another_amount_than_was_proposed_is_not_booked(two: TwoPeople) -> None:
     """It was done under its key meanwhile, or would move another sum: it is over, and nothing moves."""
-    first, again, other = [await two.proposed(key) for key in ("g1", "g1", "g2")]
+    first, other = await two.proposed("g1"), await two.proposed("g2")
+    again = (await two.grants("g1", reason="contract 10")).json()["proposal"]
     assert (await approve(two.bob, first)).status_code == 200
     await refused(two.bob, again, 400, "done before")
     async with two.site.database.transaction() as session:

@@ -24,7 +24,7 @@ from core.errors import Refused
 from core.operations import Role
 from core.redis.client import connect
 from core.sql.database import Database
-from tests.billing.approvals.approvals_office import EMAILS, MUCH, OF, ApprovalsOffice
+from tests.billing.approvals.approvals_office import AGAIN, EMAILS, MUCH, OF, ApprovalsOffice
 from tests.billing.approvals.approvals_office import office as office
 from tests.billing.cli.commands import rows
 from tests.billing.mail_server import MailServer, mail_server
@@ -116,7 +116,7 @@ def test_no_command_approves_what_a_command_proposed(office: ApprovalsOffice) ->
 
 def test_what_is_no_longer_as_it_was_proposed_is_not_booked(office: ApprovalsOffice) -> None:
     """The money is gone, the correction is another one, it was done before: looked at again, and over."""
-    gone, again = office.proposed(*MUCH), office.proposed(*MUCH)
+    gone, again = office.proposed(*MUCH), office.proposed(*MUCH, *AGAIN)
     other = office.proposed("void", "g1", *OF, "--reason", "r", "--yes")
     office.approves(again)
     office.refused("was done before", "approvals", "approve", gone)
@@ -218,8 +218,8 @@ def test_only_so_many_wait(office: ApprovalsOffice, monkeypatch: pytest.MonkeyPa
     office.sql(more, count=901, named="over", ends_ms=ends_ms - 1, id=id)
     office.sql(more, count=98, named="more", ends_ms=ends_ms, id=id)
     monkeypatch.setattr(proposals, "now_ms", lambda: ends_ms - 1)
-    office.proposed(*MUCH)
-    office.refused("100 proposals wait already", "wallets", *MUCH)
+    office.proposed(*MUCH, *AGAIN)
+    office.refused("100 proposals wait already", "wallets", *MUCH, "--reason", "third")
     assert len(rows(office.types("approvals", "list", "--json"))) == 100
     everything = rows(office.types("approvals", "list", "--all", "--json"))
     assert (len(everything), everything[1]["proposal"]) == (1_000, id)

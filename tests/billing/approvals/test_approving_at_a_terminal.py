@@ -19,7 +19,7 @@ from core.actor import Author, acting_as
 from core.clock import now_ms
 from core.errors import Refused
 from core.sql.database import Database
-from tests.billing.approvals.approvals_office import EMAILS, MUCH, OF, PASSWORD, ApprovalsOffice
+from tests.billing.approvals.approvals_office import AGAIN, EMAILS, MUCH, OF, PASSWORD, ApprovalsOffice
 from tests.billing.approvals.approvals_office import office as office
 from tests.billing.cli.commands import rows
 from tests.billing.quota.quota_ledger import QuotaLedger
@@ -105,7 +105,8 @@ def test_whoever_may_approve_is_told_by_mail(
     id = office.proposed(*MUCH)
     assert office.mails == []
     office.settings = {"smtp_host": "mail.example.com"}
-    id = office.proposed(*MUCH)
+    id = office.proposed(*MUCH, *AGAIN)
+    assert office.proposed(*MUCH, *AGAIN) == id  # of which nobody hears twice
     assert sorted(address for address, _ in office.mails) == sorted(EMAILS.values())
     assert {(id in mail, "pay-out of $200.00" in mail) for _, mail in office.mails} == {(True, True)}
 
@@ -113,7 +114,7 @@ def test_whoever_may_approve_is_told_by_mail(
         raise NotDelivered("no")
 
     monkeypatch.setattr(approver_mail, "send_mail", refuse)
-    assert office.row(office.proposed(*MUCH)).state == "waiting"
+    assert office.row(office.proposed(*MUCH, "--reason", "third")).state == "waiting"
 
 
 async def test_held_events_count_with_other_moves_where_there_are_two(database: Database) -> None:
