@@ -1,14 +1,17 @@
 """What a gateway process measures, as Prometheus reads it."""
 
 import re
+import signal
 
 import httpx
 
 from billing.api import set_policy
 from core.configuration.settings import Settings
+from core.redis.figure_minutes import read_figures
 from core.sql.database import Database
+from tests.engine.builders import FINGERPRINT
 from tests.support.gateways import running_gateways
-from tests.support.patience import wait_until
+from tests.support.patience import soon, wait_until
 from tests.support.redis import Redis
 
 NAMES = (
@@ -79,6 +82,25 @@ async def test_the_page_says_what_happened_and_names_nobody(
     assert float(values["parley_cursor_moves_total"]) == 1
     assert id not in page
     assert site.tenant not in page
+
+
+async def test_a_gateway_counts_the_ends_that_it_writes(sqlite: Database, redis: Redis, settings: Settings):
+    """A request that is cancelled in line: on its page, and in the minute, at the latest as it ends."""
+    async with running_gateways(settings, sqlite, redis, 1) as fleet:
+        site, (gateway,) = fleet.at(fleet.gateways[0]), fleet.gateways
+        await site.crew.queue.starting(FINGERPRINT)
+        async with site.welcomed() as peer:
+            id = await peer.send()
+            await peer.hear("accepted")
+            await peer.tell("cancel", id=id)
+            await peer.hear("end")
+        async with httpx.AsyncClient() as client:
+            page = (await client.get(gateway.metrics_url)).text
+        gateway.signal(signal.SIGTERM)
+        await soon(gateway.process.wait())
+        figures = await read_figures(redis, settings)
+    assert 'parley_request_seconds_count{class="interactive",outcome="cancelled"} 1.0' in page
+    assert sum(figures.ended({"cancelled"})) == figures.percentiles("queue_wait").count == 1
 
 
 async def _page_of_all(url: str) -> str:

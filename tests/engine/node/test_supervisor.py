@@ -23,6 +23,7 @@ from core.cli import parley as cli
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
+from core.redis.figure_minutes import read_figures
 from core.tasks import cancel_tasks
 from core.web.metrics import serving_metrics
 from engine.api import PoolQueue
@@ -62,13 +63,17 @@ async def test_an_answer_survives_the_death_of_its_worker(crew: PoolWorkers):
 
 
 async def test_a_stopped_supervisor_drains_its_workers(crew: PoolWorkers):
-    """Requests go back as drained, not lost, and run on under the next supervisor."""
+    """Requests go back as drained, not lost, and run on under the next supervisor. What its workers counted
+    is told before they end."""
     async with supervised(crew, crew.settings, workers=1):
         id = await crew.send(max_tokens=120)
         await crew.reaches(id, 10)
     assert (await crew.kinds(id))[-1] == "moved:drain"
     async with supervised(crew, crew.settings, workers=1):
         assert (await crew.ended(id))["reason"] == "length"
+    figures = await read_figures(crew.redis, crew.settings)
+    assert (sum(figures.ended({"length"})), figures.percentiles("first_token").count) == (1, 1)
+    assert sum(minute.tokens["output_tokens"] for minute in figures.found) == 120
     assert oct((crew.settings.home / "logs" / "worker-0.log").stat().st_mode)[-3:] == "600"
 
 
