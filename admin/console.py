@@ -11,7 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import click
 import msgspec
@@ -31,6 +31,7 @@ from admin.status import read_status
 from admin.usage.routes import UsageRoutes
 from admin.web_pages import console_pages
 from billing.api import (
+    PLATFORM,
     Comparison,
     Reconciliation,
     RefusalPage,
@@ -38,6 +39,7 @@ from billing.api import (
     Stores,
     find_refusals,
 )
+from core.actor import acting_as
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import Refusal, Refused
@@ -72,6 +74,17 @@ NO_PAGE = (
 log = logger(__name__)
 
 
+Shown = TypeVar("Shown")
+
+
+class TenantsRead(NamedTuple):
+    """An audit row of a read: its action, whose chain it is of, and what was read."""
+
+    action: str
+    chain: str
+    target: str
+
+
 class Console:
     """One side's routes over one database and one Redis."""
 
@@ -83,9 +96,8 @@ class Console:
         self.db = db
         self._side = side
         self.rates = CallRates(settings)
-        self.api = ApiServer(
-            Stores(settings, db, lambda: redis), side, bind_of(settings, side)[0], self.rates
-        )
+        self._stores = Stores(settings, db, lambda: redis)
+        self.api = ApiServer(self._stores, side, bind_of(settings, side)[0], self.rates)
         self._usage = UsageRoutes(settings, db, self.rates)
         self._comparing = asyncio.Lock()
         self._compared: tuple[float, Sequence[Comparison]] = (-math.inf, [])
@@ -115,7 +127,10 @@ class Console:
 
     async def status(self, request: Request) -> Response:
         """The data that the page shows, for scripts too."""
-        return await self._shown(request, lambda: read_status(self._settings, self._redis, self.db))
+        listed = TenantsRead("request.list", PLATFORM, self._settings.pool)
+        return await self._shown(
+            request, lambda: read_status(self._settings, self._redis, self.db), lambda _: listed
+        )
 
     async def noisy(self, request: Request) -> Response:
         """Tenants who take more of a pool than their share while others wait."""
@@ -130,7 +145,8 @@ class Console:
             sought = RefusalSearch(since_ms=since_ms, until_ms=until_ms, tenant=tenant, limit=REFUSALS_MAX)
             return await find_refusals(self.db, sought)
 
-        return await self._shown(request, read)
+        tenant = request.query_params.get("tenant") or PLATFORM
+        return await self._shown(request, read, lambda _: TenantsRead("request.find", PLATFORM, tenant))
 
     async def explained(self, request: Request) -> Response:
         """All that is known of one request, as `parley requests explain` prints; `?tenant=` names its
@@ -141,7 +157,9 @@ class Console:
             tenant = _named("tenant", request.query_params.get("tenant"))
             return flat_facts(await explain_request(self.db, self._redis, self._settings, id, tenant))
 
-        return await self._shown(request, read)
+        return await self._shown(
+            request, read, lambda found: TenantsRead("request.explain", found["tenant"], found["id"])
+        )
 
     async def books(self, request: Request) -> Response:
         """The checks in brief, and each disagreement in words."""
@@ -158,11 +176,20 @@ class Console:
                 self._compared = time.monotonic(), compared
         return compared
 
-    async def _shown(self, request: Request, read: Callable[[], Awaitable[object]]) -> Response:
-        """The result of `read` as JSON, for staff."""
+    async def _shown(
+        self,
+        request: Request,
+        read: Callable[[], Awaitable[Shown]],
+        of: Callable[[Shown], TenantsRead] | None = None,
+    ) -> Response:
+        """The result of `read` as JSON, for staff; `of` says what is recorded of that, before it is shown."""
         try:
-            await self.api.callers.whoever(request)
-            return _json(await read())
+            who, _ = await self.api.callers.whoever(request)
+            found = await read()
+            if of is not None:
+                with acting_as(who.author):
+                    await self._stores.record_read(who, request.url.path, *of(found))
+            return _json(found)
         except Refused as refused:
             return problem(refused.refusal)
         except (RedisError, SQLAlchemyError, OSError) as error:

@@ -23,6 +23,7 @@ from billing.api import (
 )
 from core.errors import Refusal, Refused, forbidden
 from core.network.addresses import address_of
+from core.network.hosts import LOOPBACK, host_of, is_loopback
 from core.operations import MEMBERS, STAFF, Operation
 from core.signing.signed_text import mac
 from core.web.cookies import drop_cookie, read_cookie, set_cookie
@@ -33,6 +34,7 @@ CSRF_HEADER = "x-parley-csrf"
 KNOWN_COOKIE = "parley_known"  # one for both sides
 TOKEN = "pt_"  # what service tokens begin with
 CSRF_PURPOSE = b"parley csrf v1"
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 NOT_SIGNED_IN = "sign in by a link or a password; scripts send a service token"
 
 
@@ -61,8 +63,8 @@ SIDES = {side.name: side for side in (OPERATORS_SIDE, TENANTS_SIDE)}
 
 
 class ApiCallers:
-    """Finds callers of one side. `loopback`: only this machine reaches it, so that staff needs no second
-    factor."""
+    """Finds callers of one side. `loopback`: it listens on this machine alone, so that staff who call from
+    here need no second factor."""
 
     def __init__(self, stores: Stores, side: ApiSide, loopback: bool) -> None:
         self.side = side
@@ -86,17 +88,17 @@ class ApiCallers:
         who = await self.person(request)
         if who is None:
             raise Refused(Refusal("unauthorized", NOT_SIGNED_IN))
-        return self.actor_of_person(who), who
+        return self.actor_of_person(request, who), who
 
-    def actor_of_person(self, who: SignedInPerson) -> OperationActor:
+    def actor_of_person(self, request: Request, who: SignedInPerson) -> OperationActor:
         """The person as they act here."""
-        return actor_of_session(who, self._loopback)
+        return actor_of_session(who, self._loopback and is_from_here(request))
 
     async def person(self, request: Request) -> SignedInPerson | None:
         """The person who is signed in with this browser; None: nobody is, or at the other side."""
         token = read_cookie(request, self._stores.settings, self.side.cookie)
         who = await find_person_session(self._stores.db, token) if token else None
-        return who if who is not None and self.side.takes(self.actor_of_person(who)) else None
+        return who if who is not None and self.side.takes(self.actor_of_person(request, who)) else None
 
     def csrf_of(self, who: SignedInPerson) -> str:
         """The value that our page repeats on writes of this session."""
@@ -134,6 +136,15 @@ class ApiCallers:
             problem = "too many failed calls from this address"
             raise Refused(Refusal("rate_limited", problem, retry=True, after_ms=after_ms))
         raise Refused(Refusal("unauthorized", "this token is unknown, late or revoked here"))
+
+
+def is_from_here(request: Request) -> bool:
+    """True where this machine made a call at a loopback bind: under loopback's name, and no proxy says that
+    it passes on another's."""
+    host = host_of(request.headers.get("host", LOOPBACK))
+    named = is_loopback(host) or host.endswith(f".{LOOPBACK}")
+    passed_on = any(name in request.headers for name in FORWARDED)
+    return named and not passed_on and is_loopback(address_of(request.scope))
 
 
 def _bearer(request: Request) -> str | None:

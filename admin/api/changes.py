@@ -6,11 +6,13 @@ that the stream still has. Members see their tenant's changes, staff all.
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 import msgspec
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -20,24 +22,30 @@ from admin.api.sign_in_routes import refusing
 from billing.api import OperationActor, RecordedChange, Stores, read_changes
 from core.clock import iso_time, monotonic, now_ms
 from core.errors import Refusal, Refused, bad_request
+from core.observability.telemetry import logger
 
 STREAMS_MAX = 500
+STREAMS_OF_CALLER_MAX = 8
 READ_AT_ONCE = 200
 POLL_SECONDS = 1.0
 ALIVE_SECONDS = 15.0
+STILL_SECONDS = 10.0
 STREAM_SECONDS_MAX = 600.0
 LAST_ID = re.compile(r"\d{1,15}-\d{1,10}", re.ASCII)
 HEADERS = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
 
 
+log = logger(__name__)
+
+
 class ChangesRoute:
-    """The stream, for callers of one side. It ends after some minutes, so that a session which ended reads no
-    further; browsers come again by themselves."""
+    """The stream, for callers of one side. It ends after some minutes, and soon after its caller's session,
+    token or role has; browsers come again by themselves."""
 
     def __init__(self, stores: Stores, callers: ApiCallers) -> None:
         self._stores = stores
         self._callers = callers
-        self._open = 0
+        self._open = Counter[str]()
         self.ending = asyncio.Event()
 
     def routes(self) -> list[BaseRoute]:
@@ -50,19 +58,27 @@ class ChangesRoute:
         after = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         if after and LAST_ID.fullmatch(after) is None:
             raise bad_request("expected the id of an event", field="last-event-id")
-        if self._open >= STREAMS_MAX:
-            raise Refused(Refusal("overloaded", "too many follow changes here", retry=True, after_ms=5000))
+        if (full := self._full(actor)) is not None:
+            raise Refused(full)
+        if request.method == "HEAD":
+            return Response(headers=HEADERS, media_type="text/event-stream")
         return StreamingResponse(
             self.events(actor, after or f"{now_ms()}-0"), headers=HEADERS, media_type="text/event-stream"
         )
 
     async def events(self, actor: OperationActor, after: str) -> AsyncGenerator[bytes]:
         """The events that this caller may see behind an id, as they come."""
-        self._open += 1
-        began = alive = monotonic()
+        if self._full(actor) is not None:
+            return  # of many that were let in at once
+        self._open[actor.caller] += 1
+        began = alive = looked = monotonic()
         try:
             yield b"retry: 2000\n\n"
             while monotonic() - began < STREAM_SECONDS_MAX and not self.ending.is_set():
+                if monotonic() - looked >= STILL_SECONDS:
+                    looked = monotonic()
+                    if not await self._may_still(actor):
+                        return
                 after, pieces = await self._behind(actor, after)
                 if pieces or monotonic() - alive > ALIVE_SECONDS:
                     alive = monotonic()
@@ -70,7 +86,30 @@ class ChangesRoute:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.ending.wait(), POLL_SECONDS)
         finally:
-            self._open -= 1
+            self._open[actor.caller] -= 1
+            self._open += Counter()  # without those that have none left
+
+    def _full(self, actor: OperationActor) -> Refusal | None:
+        """Why this caller follows no more here: they do, or all together, too often."""
+        if self._open[actor.caller] >= STREAMS_OF_CALLER_MAX:
+            told = f"you follow changes {STREAMS_OF_CALLER_MAX} times here: close one"
+            return Refusal("rate_limited", told, retry=True, after_ms=5000)
+        if self._open.total() >= STREAMS_MAX:
+            return Refusal("overloaded", "too many follow changes here", retry=True, after_ms=5000)
+        return None
+
+    async def _may_still(self, actor: OperationActor) -> bool:
+        """False once the caller's session, token or role has ended."""
+        if actor.still is None:
+            return True
+        try:
+            async with self._stores.db.session() as session:
+                await actor.still(session)
+        except Refused:
+            return False
+        except (SQLAlchemyError, OSError):
+            log.warning("changes.not_looked")
+        return True
 
     async def _behind(self, actor: OperationActor, after: str) -> tuple[str, list[bytes]]:
         """Events behind an id, and the id of the last entry that was read. Redis comes again where it does

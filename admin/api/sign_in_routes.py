@@ -58,9 +58,12 @@ class SignInRoutes:
         self._rates.signin(address_of(request.scope))
         self._check_origin(request)
         given: SignIn = await _body_of(request, SignIn)
-        opened = await self._opened(request, given)
+        before = await self._callers.person(request)
+        opened = await self._opened(request, given, before)
+        if before is not None:  # the browser forgets it now
+            await end_person_session(self._stores.db, before.session.tenant_id, before.session.id)
         who = opened.signed_in
-        actor = self._callers.actor_of_person(who)
+        actor = self._callers.actor_of_person(request, who)
         reply = _json(self._me(actor, who))
         self._callers.signed_in(request, reply, opened, self._sign_ins.known_browser(who.person))
         return reply
@@ -90,14 +93,16 @@ class SignInRoutes:
             raise Refused(Refusal("unauthorized", NOT_SIGNED_IN))
         return who
 
-    async def _opened(self, request: Request, given: SignIn) -> NewPersonSession:
+    async def _opened(
+        self, request: Request, given: SignIn, before: SignedInPerson | None
+    ) -> NewPersonSession:
+        """A new session. `before`: whose browser it is: by an invitation to their own address they join."""
         address, agent = address_of(request.scope), request.headers.get("user-agent", "")
         match given:
             case LinkSignIn(code):
                 return await self._sign_ins.by_link(code, address, agent)
             case InvitationSignIn(code, name):
-                who = await self._callers.person(request)
-                return await self._sign_ins.by_invitation(code, name, address, agent, who)
+                return await self._sign_ins.by_invitation(code, name, address, agent, before)
             case PasswordSignIn(email, password, totp, tenant):
                 known = self._callers.known_browser(request)
                 return await self._sign_ins.by_password(

@@ -8,7 +8,7 @@ from billing.people.passwords import checked_password, process_passwords
 from billing.tables.people import Person
 from billing.tables.tenants import PLATFORM
 from billing.unit_of_work.actors import OperationActor
-from billing.unit_of_work.units import Change
+from billing.unit_of_work.units import Change, Stores
 from core.errors import Refusal, Refused, bad_request
 from core.network.buckets import Rate, TokenBuckets
 from core.operations import Secret, Uses, operation
@@ -17,7 +17,7 @@ EDITS_A_MINUTE = 10  # of one person at one process: each locks the platform's p
 _edits = TokenBuckets(Rate.a_minute(EDITS_A_MINUTE))
 
 
-async def paced(who: OperationActor, _: object) -> None:
+async def paced(_: Stores, who: OperationActor, __: object) -> None:
     """Count that somebody changes their account. Raises Refused where they do too often, or have none."""
     _check_own(who)
     if after_ms := _edits.take(who.id):
@@ -25,10 +25,11 @@ async def paced(who: OperationActor, _: object) -> None:
         raise Refused(Refusal("rate_limited", told, retry=True, after_ms=after_ms))
 
 
-async def hashed(who: OperationActor, ask: SetPassword) -> str:
+async def hashed(stores: Stores, who: OperationActor, ask: SetPassword) -> str:
     """The hash of the new password, which takes long. Raises Refused as `paced`, and where too many wait."""
     password = checked_password(ask.password)
-    await paced(who, ask)
+    await paced(stores, who, ask)
+    await own_account.check_may_set(stores.db, who.id, who.tenant or PLATFORM, who.session, ask.current)
     return await process_passwords.hash(password)
 
 
@@ -41,7 +42,7 @@ async def hashed(who: OperationActor, ask: SetPassword) -> str:
     uses=Uses(writes=f"person person_session {AUDIT}"),
 )
 async def set_password(change: Change, ask: SetPassword) -> OtherSessionsEnded:
-    """Set your password. Your other sessions end."""
+    """Set your password. Your other sessions end. Who signed in long ago shows the present one."""
     person, _, session = _own(change)
     return OtherSessionsEnded(await own_account.set_password(change.db, person, change.prepared, session))
 

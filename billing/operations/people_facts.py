@@ -71,6 +71,9 @@ class SetPassword(msgspec.Struct, frozen=True, kw_only=True):
     """Your new password."""
 
     password: Annotated[str, Meta(description="12 to 200 characters, of any kind.")]
+    current: Annotated[
+        str, Meta(max_length=1000, description="Your present one; not needed soon after you signed in.")
+    ] = ""
 
 
 class NoQuestion(msgspec.Struct, frozen=True):

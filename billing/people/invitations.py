@@ -3,7 +3,7 @@
 import secrets
 
 from sqlalchemy.exc import IntegrityError
-from sqlmodel import col, select
+from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 from sqlmodel.sql.expression import SelectOfScalar
 
@@ -16,7 +16,7 @@ from billing.tables.people import Invitation, Membership, Person
 from billing.tables.tenants import PLATFORM, Tenant
 from core.actor import Author, acting_as
 from core.clock import now_ms
-from core.errors import bad_request, see, unknown
+from core.errors import Refusal, Refused, bad_request, see, unknown
 from core.ids import uuid7
 from core.sql.database import Database
 
@@ -25,6 +25,7 @@ CODE_CHARACTERS_MAX = 100
 DAYS = 7
 DAY_MS = 86_400_000
 OPEN_MAX = 100  # that wait, in one tenant
+A_DAY_MAX, OF_ADDRESS_A_DAY_MAX = 200, 5  # each may be a mail to somebody who asked for none
 SIGN_IN_FIRST = "you have an account already: sign in with it, then open the invitation again"
 
 
@@ -46,6 +47,7 @@ async def invite(db: Database, tenant_id: str, email: str, role: str, by: str = 
     async with db.transaction() as session:
         await lock_people(session, tenant_id)
         await _check_no_member(session, tenant_id, email)
+        await _check_rate(session, tenant_id, email, now)
         others = (await session.exec(waiting(tenant_id, now))).all()
         if len(others) >= OPEN_MAX:
             raise bad_request(f"{OPEN_MAX} invitations wait: they end after {DAYS} days")
@@ -82,7 +84,12 @@ async def find_invitation(db: Database, code: str) -> Invitation | None:
 
 
 async def accept_invitation(
-    db: Database, code: str, name: str, address: str, agent: str, signed_in: str | None = None
+    db: Database,
+    code: str,
+    name: str,
+    address: str,
+    agent: str,
+    signed_in: str | None = None,
 ) -> NewPersonSession:
     """Become a member by an invitation's code, which this uses up, and sign in. `signed_in`: the person who
     is, since whoever has this address already has to be. Raises Refused (unauthorized) for a code that is
@@ -140,6 +147,16 @@ async def _check_no_member(session: AsyncSession, tenant_id: str, email: str) ->
     row = await session.get(Membership, (tenant_id, person.id)) if person is not None else None
     if row is not None and row.ended_ms is None:
         raise bad_request("they are a member already", field="email", see=see("people.list"))
+
+
+async def _check_rate(session: AsyncSession, tenant_id: str, email: str, now: int) -> None:
+    """Raise Refused where a tenant, or one address by it, was invited too often of late."""
+    lately = (col(Invitation.tenant_id) == tenant_id, col(Invitation.created_ms) > now - DAY_MS)
+    rows = select(func.count()).select_from(Invitation).where(*lately)
+    to_address = (await session.exec(rows.where(col(Invitation.email) == email))).one()
+    if to_address >= OF_ADDRESS_A_DAY_MAX or (await session.exec(rows)).one() >= A_DAY_MAX:
+        told = f"{OF_ADDRESS_A_DAY_MAX} times a day an address is invited, and {A_DAY_MAX} are: wait a day"
+        raise Refused(Refusal("rate_limited", told, field="email", see=see("people.invitations")))
 
 
 def waiting(tenant_id: str, now: int) -> SelectOfScalar[Invitation]:

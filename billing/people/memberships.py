@@ -11,6 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import lock_chain, record
 from billing.people.person_sessions import end_sessions_of
+from billing.people.staff_names import check_staff_name
 from billing.tables.people import Membership, Person
 from billing.tables.tenants import PLATFORM
 from billing.tenants.edits import lock_settings
@@ -57,9 +58,11 @@ async def join(
     session: AsyncSession, tenant_id: str, person_id: str, role: str, people_max: int = PEOPLE_MAX
 ) -> Membership:
     """Make a person a member, in the caller's transaction, which holds `lock_people`. Raises Refused where
-    they are one already, or there are `people_max`."""
+    they are one already, or there are `people_max`; or the staff has their name."""
     role = checked_role(tenant_id, role)
     now = now_ms()
+    if tenant_id == PLATFORM:
+        await check_staff_name(session, person_id)
     row = await session.get(Membership, (tenant_id, person_id), with_for_update=True)
     if row is not None and row.ended_ms is None:
         raise bad_request("they are a member already", see=see("people.list"))

@@ -7,7 +7,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import lock_chain, record
 from billing.people import totp
 from billing.people.memberships import no_member
-from billing.people.persons import recorded_of
+from billing.people.passwords import process_passwords
+from billing.people.persons import memberships_of, recorded_of
 from billing.tables.people import Person, PersonSession
 from billing.tables.tenants import PLATFORM
 from core.actor import Author
@@ -16,8 +17,27 @@ from core.errors import bad_request
 from core.signing.signed_text import Keyring
 from core.sql.database import Database
 
+FRESH_MS = 15 * 60_000
 OURSELVES = Author("parley", "process")
 WRONG_CODE = "this code is not right now: wait for the next one, and look at the clock of your telephone"
+
+
+async def check_may_set(db: Database, person_id: str, tenant_id: str, session_id: str, current: str) -> None:
+    """Raise Refused unless a session may set its person's password: they show the present one, or signed in a
+    moment ago. Who got into a session makes it no key to the person's other memberships."""
+    async with db.session() as session:
+        person = await session.get(Person, person_id)
+        own = await session.get(PersonSession, (tenant_id, session_id))
+        elsewhere = any(row.tenant_id != tenant_id for row in await memberships_of(session, person_id))
+    if person is None or own is None:
+        raise no_member(person_id)
+    if current:
+        if not await process_passwords.matches(current, person.password_hash):
+            raise bad_request("this is not your present password", field="current")
+        return
+    is_fresh = now_ms() - own.made_ms < FRESH_MS
+    if not is_fresh or (elsewhere and tenant_id != PLATFORM and person.password_hash is not None):
+        raise bad_request("show your present password too, or sign in anew", field="current")
 
 
 async def set_password(db: Database, person_id: str, password_hash: str, session_id: str = "") -> int:

@@ -127,7 +127,7 @@ async def _change(
 
     call = call_of(stores.settings, who, operation, ask, terms)
     remembered: list[Callable[[], Awaitable[Any]]] = []
-    prepared = None if operation.before is None else await operation.before(who, ask)
+    prepared = None if operation.before is None else await operation.before(stores, who, ask)
     try:
         async with AsyncExitStack() as held, joined_transaction(stores.db, checked, terms.dry_run) as db:
             if call is not None and (kept := await _claimed(db, call)) is not None:

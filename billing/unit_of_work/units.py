@@ -54,6 +54,16 @@ class Stores:
         """The one client of Redis."""
         return self.connect()
 
+    async def record_read(self, who: OperationActor, read: str, action: str, chain: str, target: str) -> None:
+        """Commit an audit row that somebody of the staff reads something (`read`) of a tenant's, once in a
+        while where they read it again and again. Members, and commands on this machine, are not recorded."""
+        if who.tenant is not None or not who.remote:
+            return
+        known = (who.id or who.author.name, chain, read, target)
+        if self.reads.is_new(known):
+            await record_separately(self.db, chain, action, target, None)
+            self.reads.note(known)
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -139,12 +149,8 @@ class Look(_BoundUnit):
     async def watched(self, chain: str, target: str) -> None:
         """Commit an audit row that staff reads something of a tenant's, once in a while where they read it
         again and again. Members, and commands on this machine, are not recorded."""
-        if self.who.tenant is not None or not self.who.remote:
-            return
-        read = (self.who.id or self.who.author.name, chain, self.operation.name, target)
-        if self.stores.reads.is_new(read):
-            await self.recorded(chain, target)
-            self.stores.reads.note(read)
+        assert self.operation.audit, f"{self.operation.name} declares no audit action"
+        await self.stores.record_read(self.who, self.operation.name, self.operation.audit[0], chain, target)
 
 
 @dataclass

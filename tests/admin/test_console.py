@@ -17,6 +17,7 @@ from billing.api import (
     PLATFORM,
     Comparison,
     NoisyFinding,
+    OperationActor,
     RefusalSearch,
     RefusalTally,
     create_tenant,
@@ -27,6 +28,7 @@ from billing.people.persons import create_member
 from billing.posting.biller import post
 from billing.requests.refusal_counter import RefusalCounter
 from billing.usage import encode
+from core.actor import Author
 from core.cli import parley
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -39,7 +41,7 @@ from tests.support.redis import Redis
 from tests.support.staff import open_link, staff_code
 from tests.support.watch import watch_in_hand
 
-ORIGIN = "http://console.test"
+ORIGIN = "http://console.localhost"
 
 
 @pytest.fixture
@@ -147,6 +149,11 @@ async def test_a_request_is_explained_and_refusals_are_shown_to_operators_only(
     (one,) = (await client.get(f"/api/refusals?tenant={tenant}")).json()["found"]
     assert (one["code"], one["number"], one["key"]) == ("overloaded", 1, "k1")
     assert (await client.get("/api/refusals?tenant=another")).json()["found"] == []
+    assert (await client.get("/api/status")).status_code == 200
+    told = [row for row in await list_rows(database, tenant) if row.action == "request.explain"]
+    assert [(row.author, row.target) for row in told] == [("Ann", "r1")], "once, however often it is read"
+    read = {(row.action, row.target) for row in await list_rows(database, PLATFORM)}
+    assert read >= {("request.find", tenant), ("request.find", "another"), ("request.list", "default")}
 
 
 async def test_books_and_noisy_tenants_are_shown_to_operators_only(
@@ -204,8 +211,8 @@ class RecordedConsole:
         monkeypatch.setattr(console, "Reconciliation", self._reconciliation)
         monkeypatch.setattr(self.console.api.callers, "whoever", self._who)
 
-    async def _who(self, _: object) -> str:
-        return "an operator"
+    async def _who(self, _: object) -> tuple[OperationActor, None]:
+        return OperationActor(Author("Ann", "command"), Role.OPERATOR), None
 
     async def _refusals(self, _: object, sought: RefusalSearch) -> dict[str, int]:
         self.sought.append(sought)

@@ -247,7 +247,7 @@ async def test_the_consoles_routes_say_nothing_where_all_is_down(
     app = Console(settings, redis, sqlite).app()
     broken()
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=app), base_url="http://console.test"
+        transport=httpx.ASGITransport(app=app), base_url="http://console.localhost"
     ) as client:
         for path in ("/api/status", "/api/books", "/api/noisy", "/api/reconciliation"):
             reply = await client.get(path, headers={"cookie": f"parley_operator={CANARY}"})

@@ -21,7 +21,7 @@ from server.api import SecurityHeaders
 from tests.support.redis import Redis
 from tests.support.staff import open_link, staff_code
 
-ORIGIN = "http://console.test"
+ORIGIN = "http://console.localhost"
 SHIFT_SECONDS = 12 * 3600
 
 

@@ -52,7 +52,7 @@ async def _signed_in(site: Site, flow: Flow) -> AsyncGenerator[httpx.AsyncClient
     """An operator's browser at the console."""
     code = await staff_code(site.settings, site.database)
     transport = httpx.ASGITransport(app=Console(site.settings, site.redis, site.database).app())
-    async with httpx.AsyncClient(transport=transport, base_url="http://console.test") as browser:
+    async with httpx.AsyncClient(transport=transport, base_url="http://console.localhost") as browser:
         assert (await open_link(browser, code)).is_success
         flow.secrets += [code, *browser.cookies.values()]
         yield browser

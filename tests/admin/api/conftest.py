@@ -23,7 +23,7 @@ from core.sql.database import Database
 from tests.support.redis import Redis
 from tests.support.staff import open_link, staff_code
 
-ORIGIN = "http://console.test"
+ORIGIN = "http://console.localhost"
 
 
 @dataclass

@@ -302,7 +302,7 @@ async def test_a_change_whose_reply_is_lost_is_done_once(
     way = CutTransport(Console(site.settings, site.redis, site.database).app())
     client = httpx.AsyncClient(transport=way, headers={"authorization": f"Bearer {secret}"})
     async with client:
-        performer, terms = ApiPerformer("http://console.test", client), Terms(reason="r")
+        performer, terms = ApiPerformer("http://console.localhost", client), Terms(reason="r")
         made = await performer.perform(operation_of(tenants.create_tenant), CreateTenant(name="acme"), terms)
         listed = await performer.perform(operation_of(tenants.list_tenants), ListQuestion(), Terms())
         with pytest.raises(StartupError, match="its secret was lost with the connection"):

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 
+import msgspec
 import pytest
 
 from billing.audit.log import list_rows
@@ -10,13 +11,17 @@ from billing.operations import own_account, people, tenants
 from billing.operations.own_account import EDITS_A_MINUTE
 from billing.operations.people_facts import InvitePerson, NoQuestion, SetPassword
 from billing.operations.tenants import CreateTenant
+from billing.people import own_account as account
 from billing.people.actors import actor_of_cookie
+from billing.people.memberships import join, lock_people
 from billing.people.passwords import Passwords
 from billing.people.sign_in import SignIns
 from billing.tables.tenants import PLATFORM
+from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.perform import answer_of, perform
 from billing.unit_of_work.units import Stores, Terms
+from core.clock import now_ms
 from core.errors import Refused
 from core.operations import Role, operation_of
 from tests.billing.operations.acting import OWNER, stores
@@ -75,3 +80,32 @@ async def test_an_account_is_changed_so_often(stores: Stores, viewer: OperationA
         assert refused.value.refusal.after_ms
     assert await list_rows(stores.db, PLATFORM) == before
     await answer_of(tenants.create_tenant, stores, OWNER, CreateTenant(name="meanwhile"))
+
+
+async def test_a_session_is_no_key_to_its_person(
+    stores: Stores, viewer: OperationActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gets into one that was opened long ago, or who made a link into it before its person joined
+    others, sets no password without the present one."""
+    again = SetPassword(password="another pass phrase")
+    await answer_of(own_account.set_password, stores, viewer, PASSWORD)
+    await answer_of(own_account.set_password, stores, viewer, PASSWORD)
+    with monkeypatch.context() as later:
+        later.setattr(account, "now_ms", lambda: now_ms() + account.FRESH_MS)
+        with pytest.raises(Refused, match="present password") as refused:
+            await answer_of(own_account.set_password, stores, viewer, again)
+        assert refused.value.refusal.field == "current"
+        wrong = msgspec.structs.replace(again, current="nonsense")
+        with pytest.raises(Refused, match="not your present"):
+            await answer_of(own_account.set_password, stores, viewer, wrong)
+        right = msgspec.structs.replace(again, current=PASSWORD.password)
+        await answer_of(own_account.set_password, stores, viewer, right)
+    other = await find_tenant(stores.db, "other")
+    assert other is not None
+    async with stores.db.transaction() as session:
+        await lock_people(session, other.tenant_id)
+        await join(session, other.tenant_id, viewer.id, "viewer")
+    with pytest.raises(Refused, match="present password"):
+        await answer_of(own_account.set_password, stores, viewer, PASSWORD)
+    right = msgspec.structs.replace(PASSWORD, current=again.password)
+    await answer_of(own_account.set_password, stores, viewer, right)

@@ -7,7 +7,7 @@ import pytest
 
 from billing.audit.compare import compare_states
 from billing.audit.log import list_rows
-from billing.people import memberships, persons
+from billing.people import invitations, memberships, persons
 from billing.people.person_sessions import find_person_session, open_person_session
 from billing.people.persons import Member, create_member, find_member
 from billing.tables.tenants import PLATFORM
@@ -24,6 +24,42 @@ async def test_an_address_is_one_persons(peopled: Peopled) -> None:
             await create_member(peopled.db, PLATFORM, "Olaf", "owner", taken)
     with pytest.raises(Refused, match="no e-mail address"):
         await create_member(peopled.db, PLATFORM, "Olaf", "owner", "nowhere")
+
+
+async def test_nobody_of_the_staff_takes_anothers_name(peopled: Peopled) -> None:
+    """However it is written, by whatever way they come, and closed ones' neither: the audit log knows staff
+    by name. Members of tenants may be called alike."""
+    await persons.close_person(peopled.db, peopled.operator.person.id)
+    for name in (
+        "Olga",
+        "OLGA",
+        "\uff2f\uff4c\uff47\uff41",
+        "Otto",
+        "Token Nightly",
+        "invitation 7",
+        "unix:root",
+    ):
+        with pytest.raises(Refused, match="choose another one") as refused:
+            await create_member(peopled.db, PLATFORM, name, "support")
+        assert refused.value.refusal.field == "name"
+    namesake = await create_member(peopled.db, peopled.tenant.tenant_id, "Olga", "viewer")
+    async with peopled.db.transaction() as session:
+        await memberships.lock_people(session, PLATFORM)
+        with pytest.raises(Refused, match="choose another one"):
+            await memberships.join(session, PLATFORM, namesake.person.id, "support")
+    _, code = await invitations.invite(peopled.db, PLATFORM, "new@example.com", "support")
+    with pytest.raises(Refused, match="choose another one"):
+        await invitations.accept_invitation(peopled.db, code, "olga", "192.0.2.1", "Browser")
+    new = await invitations.accept_invitation(peopled.db, code, "Nea", "192.0.2.1", "Browser")
+    assert new.signed_in.person.name == "Nea"
+
+
+async def test_two_who_join_at_once_have_two_names(peopled: Peopled) -> None:
+    """Of eight by one name, one is of the staff."""
+    made = (create_member(peopled.db, PLATFORM, "Nea", "support") for _ in range(AT_ONCE))
+    done = await asyncio.gather(*made, return_exceptions=True)
+    assert len([each for each in done if isinstance(each, Member)]) == 1
+    assert all(isinstance(each, Member | Refused) for each in done)
 
 
 async def test_roles_are_the_chains_own(peopled: Peopled) -> None:

@@ -201,6 +201,25 @@ async def test_an_invitation_makes_a_member_once(peopled: Peopled, sign_ins: Sig
         await invitations.invite(peopled.db, tenant, "new@example.com", "viewer")
 
 
+async def test_an_address_is_invited_so_often(peopled: Peopled, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may be a mail, to somebody who asked for none: one that takes another's place counts, and one that
+    was withdrawn. A day later they may be invited again."""
+    tenant, ask = peopled.tenant.tenant_id, "guest@example.com"
+    for _ in range(invitations.OF_ADDRESS_A_DAY_MAX - 1):
+        await invitations.invite(peopled.db, tenant, ask, "viewer")
+    await invitations.withdraw_invitation(peopled.db, tenant, ask)
+    row, _ = await invitations.invite(peopled.db, tenant, ask, "viewer")
+    with pytest.raises(Refused, match="wait a day") as refused:
+        await invitations.invite(peopled.db, tenant, ask, "viewer")
+    assert (refused.value.refusal.code, refused.value.refusal.field) == ("rate_limited", "email")
+    await invitations.invite(peopled.db, tenant, "other@example.com", "viewer")
+    monkeypatch.setattr(invitations, "A_DAY_MAX", invitations.OF_ADDRESS_A_DAY_MAX + 1)
+    with pytest.raises(Refused, match="wait a day"):
+        await invitations.invite(peopled.db, tenant, "third@example.com", "viewer")
+    monkeypatch.setattr(invitations, "now_ms", lambda: row.created_ms + invitations.DAY_MS)
+    await invitations.invite(peopled.db, tenant, ask, "viewer")
+
+
 async def test_a_late_invitation_and_one_of_a_closed_tenant_are_not_good(
     peopled: Peopled, sign_ins: SignIns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
