@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from admin.api.bodies import SIGN_IN_BYTES_MAX, read_body
 from admin.api.callers import NOT_SIGNED_IN, ApiCallers
 from admin.api.problems import problem
-from admin.api.reading import refused_field
+from admin.api.reading import check_storable, refused_field
 from admin.api.routes import NO_STORE
 from admin.api.session_calls import InvitationSignIn, LinkSignIn, Me, PasswordSignIn, SecondFactor, SignIn
 from billing.api import NewPersonSession, OperationActor, SignedInPerson, SignIns, Stores, end_person_session
@@ -143,11 +143,13 @@ def refusing(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Requ
 async def _body_of(request: Request, of: Any) -> Any:
     body = await read_body(request, SIGN_IN_BYTES_MAX)
     try:
-        return msgspec.json.decode(body, type=of)
+        given = msgspec.json.decode(body, type=of)
     except msgspec.ValidationError as error:
         raise refused_field(error, of) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request("the body is no JSON") from error
+    check_storable(msgspec.structs.asdict(given))
+    return given
 
 
 def _json(content: object) -> Response:

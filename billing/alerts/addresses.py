@@ -30,7 +30,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def checked_address(address: str, field: str | None = None) -> str:
     """Return the address where mail can go there. Raises Refused (of the field)."""
-    if len(address) > EMAIL_CHARS_MAX or not EMAIL_ADDRESS.fullmatch(address):
+    good = EMAIL_ADDRESS.fullmatch(address) and address.isprintable()
+    if len(address) > EMAIL_CHARS_MAX or not good:
         raise bad_request(f"{address[:80]!r} is no e-mail address", field=field)
     return address
 

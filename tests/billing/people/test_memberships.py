@@ -18,12 +18,13 @@ AT_ONCE = 8
 
 
 async def test_an_address_is_one_persons(peopled: Peopled) -> None:
-    """However it is written; and mail can go there."""
+    """However it is written; and mail can go there, and a reader sees it as it is."""
     for taken in ("olga@example.com", " OLGA@Example.Com"):
         with pytest.raises(Refused, match="somebody has this e-mail address"):
             await create_member(peopled.db, PLATFORM, "Olaf", "owner", taken)
-    with pytest.raises(Refused, match="no e-mail address"):
-        await create_member(peopled.db, PLATFORM, "Olaf", "owner", "nowhere")
+    for wrong in ("nowhere", "a\u202eb@example.com", "a\u200bb@example.com", "a\0b@example.com"):
+        with pytest.raises(Refused, match="no e-mail address"):
+            await create_member(peopled.db, PLATFORM, "Olaf", "owner", wrong)
 
 
 async def test_nobody_of_the_staff_takes_anothers_name(peopled: Peopled) -> None:
