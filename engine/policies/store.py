@@ -93,7 +93,7 @@ class PolicyStore:
         """
         text = "" if document is None else await asyncio.to_thread(_checked_text, document)
         if not 0 < len(reason.strip()) <= REASON_CHARACTERS_MAX:
-            raise bad_request(f"a reason has 1 to {REASON_CHARACTERS_MAX} characters")
+            raise bad_request(f"a reason has 1 to {REASON_CHARACTERS_MAX} characters", field="reason")
         async with self._db.transaction() as session:
             await _lock(session, tenant_id, project_id)
             last = await _last(session, tenant_id, project_id)
@@ -208,7 +208,7 @@ async def _lock(session: AsyncSession, tenant_id: str, project_id: str) -> None:
         return
     project = await session.get(Project, (tenant_id, project_id))
     if project is None:
-        raise bad_request(f"there is no project {project_id!r}")
+        raise bad_request(f"there is no project {project_id!r}", field="project")
 
 
 async def _last(session: AsyncSession, tenant_id: str, project_id: str) -> SafetyPolicy | None:
