@@ -193,6 +193,12 @@ class Operation:
         return tuple(name for _, name, _, _ in Formatter().parse(self.path) if name)
 
     @property
+    def asks_by_body(self) -> bool:
+        """True where what is asked comes in the body: of what writes, and of a look that is asked with words
+        which belong in no address."""
+        return self.method != "GET"
+
+    @property
     def writes(self) -> bool:
         """True for changes and orders."""
         return self.kind is not OperationKind.LOOK
@@ -269,7 +275,10 @@ def _check(declared: Operation) -> None:
     names = {each.name for each in msgspec.structs.fields(declared.asks)}
     assert declared.sentence, f"{declared.name} has no docstring"
     assert names.issuperset(declared.path_fields), f"{declared.name}: its path has unknown fields"
-    assert (declared.method == "GET") != declared.writes, f"{declared.name}: what reads is a GET"
+    reads = ("GET", "POST")
+    assert (declared.method != "GET") if declared.writes else (declared.method in reads), (
+        f"{declared.name}: what reads is a GET, or a POST with words that belong in no address"
+    )
     assert declared.audit or not declared.writes, f"{declared.name} changes something and records nothing"
     assert not declared.long or declared.kind is OperationKind.ORDER, f"{declared.name}: long ones are orders"
     assert declared.before is None or declared.kind is OperationKind.CHANGE, f"{declared.name} is no change"

@@ -76,7 +76,7 @@ class ApiCallers:
         """The caller of an operation. Raises Refused where nobody is signed in, or a page that is not ours
         made the call."""
         actor, who = await self.whoever(request)
-        if declared.writes and who is not None:
+        if declared.asks_by_body and who is not None:
             self.check_page(request, who)
         return actor
 

@@ -104,14 +104,16 @@ def _described(declared: Operation, components: Mapping[str, Any], answer: Any) 
         "responses": _responses(declared, answer),
         "x-roles": sorted(declared.may),
     }
-    if not declared.writes:
+    if not declared.asks_by_body:
         entry["parameters"] += [_parameter(name, "query", *each) for name, each in others.items()]
         return entry
-    entry["parameters"] += _HOW + (_EDITS if declared.edits else [])
+    if declared.writes:
+        entry["parameters"] += _HOW + (_EDITS if declared.edits else [])
     required = [name for name, (_, needed) in others.items() if needed]
     body: dict[str, Any] = {
         "type": "object",
-        "properties": {name: schema for name, (schema, _) in others.items()} | {"reason": _REASON},
+        "properties": {name: schema for name, (schema, _) in others.items()}
+        | ({"reason": _REASON} if declared.writes else {}),
         "additionalProperties": False,
     }
     if required or declared.reason:

@@ -44,7 +44,7 @@ def read_call(
     """The struct and the terms of a call. Raises Refused, with the field that is wrong."""
     given = _query(declared, query) if query else {}
     how = {name: given.pop(name) for name in HOW if name in given and name not in _names(declared)}
-    if body and not declared.writes:
+    if body and not declared.asks_by_body:
         raise bad_request("what is read takes no body: ask by the query")
     facts = _body(body)
     for name in HOW:
@@ -52,7 +52,7 @@ def read_call(
             how[name] = facts.pop(name)
     if twice := sorted({*facts} & {*given}):
         raise bad_request("it is named in the query and in the body", field=twice[0])
-    ask = _struct(declared, {**given, **facts}, path, strict=declared.writes)
+    ask = _struct(declared, {**given, **facts}, path, strict=declared.asks_by_body)
     reason = str(how.get("reason") or getattr(ask, "reason", "") or "")
     check_storable({**msgspec.structs.asdict(ask), "reason": reason})
     if len(reason) > REASON_CHARACTERS_MAX:

@@ -60,7 +60,7 @@ def call_of(declared: Operation, ask: msgspec.Struct, terms: Terms) -> ApiCall:
     facts: dict[str, Any] = msgspec.to_builtins(ask)
     path = {name: _segment(name, facts.pop(name)) for name in declared.path_fields}
     route = f"/api{declared.path.format(**path)}"
-    if not declared.writes:
+    if not declared.asks_by_body:
         return ApiCall(declared.method, route, _query(declared, facts), None)
     if terms.reason:
         facts.setdefault("reason", terms.reason)

@@ -8,31 +8,28 @@ from shlex import quote
 import click
 import msgspec
 
-from core.errors import StartupError
-from core.sql.database import Database
+from billing.rendering import CommandTerms, answered
+from core.api_address import runs_over_api
+from core.errors import Refused, StartupError
+from core.terminal.refused_text import refused_text
 from core.terminal.terminal import print_json, print_line, print_lines
 from core.terminal.terminal_tables import Block, Table, print_blocks
 from engine.cli.connection import json_option
-from engine.cli.policy_levels import (
-    STDIN,
-    level_named,
-    on_policies,
-    project_option,
-    read_level,
-    tenant_option,
-)
+from engine.cli.policy_levels import STDIN, check_named, project_option, read_level, tenant_option
 from engine.cli.safety_change import one_sided_lines
-from engine.operations.policy_levels import PLATFORM_LEVEL, Level, readable
-from engine.policies.losses import one_sided
-from engine.policies.merge import SCOPES, merged
-from engine.policies.store import PolicyStore
-from engine.policies.trial import Trial, TrialStep, tried
-from engine.safety.documents import PolicyDocument, PolicyError, policy_hash
-from engine.safety.patterns import PatternError
-from engine.safety.policy import CompiledPolicy, UnknownPolicyError, compiled
-from engine.safety.policy_checks import checked
+from engine.operations.policy_levels import PLATFORM_LEVEL
+from engine.operations.safety_try import (
+    TEXT_BYTES_MAX,
+    TriedPolicy,
+    TryPolicy,
+    draft_checked,
+    tried_under,
+    try_policy,
+)
+from engine.policies.merge import merged
+from engine.policies.trial import Trial, TrialStep
+from engine.safety.documents import PolicyDocument
 
-TEXT_BYTES_MAX = 256 << 10
 HASH_CHARACTERS = 12
 TEXT_SHOWN = 60
 ROWS_MAX = 20  # of each table: what is shown stays in sight
@@ -49,6 +46,7 @@ _DONE = {"redact": "redacted", "flag": "flagged"}
 @click.option("--prompt", "as_prompt", is_flag=True, help="As a prompt; without it, as an answer.")
 @click.option("--document", "file", help="A FILE in place of the document that is set there.")
 @json_option
+@runs_over_api
 def try_command(
     text: str | None,
     text_file: str | None,
@@ -73,19 +71,21 @@ def try_command(
         raise click.UsageError("name a TEXT (- is stdin), or a --file")
     if file == STDIN and STDIN in (text, text_file):
         raise click.UsageError("stdin is the text or the document")
+    check_named(tenant, project)
     words, draft = _text_of(text, text_file), None if file is None else read_level(file).document
-    if draft is not None and tenant is None and project is None:
-        level, document = PLATFORM_LEVEL, merged(_checked(draft))  # nothing of the database is asked for
+    if draft is not None and tenant is None:
+        found = _tried_here(draft, words, as_prompt)
     else:
-        level, document = on_policies(lambda db, store: _held(db, store, tenant, project, draft))
-    trial = tried(words, _compiled(document, as_prompt), whole=as_prompt)
+        ask = TryPolicy(tenant=tenant, project=project, text=words, as_prompt=as_prompt, document=draft)
+        found = answered(try_policy, ask, CommandTerms(as_json))
+    level, trial = found.of, found.trial
     if as_json:
-        print_json({**level.facts, "sha256": policy_hash(document), **msgspec.to_builtins(trial)})
+        print_json({**level.facts, "sha256": found.sha256, **msgspec.to_builtins(trial)})
         return
-    hash = policy_hash(document)[:HASH_CHARACTERS]
+    hash = found.sha256[:HASH_CHARACTERS]
     kind = "a prompt" if as_prompt else "an answer"
     print_line(f"as {kind}, under what holds for {level.name} (policy {hash})", err=True)
-    for line in _elsewhere(document, as_prompt):
+    for line in _elsewhere(found.elsewhere, as_prompt):
         print_line(line, err=True)
     print_blocks(*_blocks(trial, as_prompt))
     if not (as_prompt and trial.block):
@@ -95,39 +95,19 @@ def try_command(
     print_blocks(*_end(trial, as_prompt))
 
 
-async def _held(
-    db: Database, store: PolicyStore, tenant: str | None, project: str | None, draft: PolicyDocument | None
-) -> tuple[Level, PolicyDocument]:
-    """What holds for a level, with the draft in place of its own document."""
-    level = await level_named(db, tenant, project)
-    rows = await store.newest(level.tenant_id, level.project_id)
-    documents = {scope: readable(row) for scope, row in rows.items()}
-    if draft is not None:
-        documents[level.scope] = _checked(draft)
-    return level, merged(*(documents.get(scope) for scope in SCOPES))
-
-
-def _checked(draft: PolicyDocument) -> PolicyDocument:
+def _tried_here(draft: PolicyDocument, text: str, as_prompt: bool) -> TriedPolicy:
+    """What a draft of the platform's does: nothing of an installation is asked for."""
     try:
-        checked(draft)
-    except PolicyError as error:
-        raise StartupError(str(error)) from error
-    return draft
+        return tried_under(PLATFORM_LEVEL, merged(draft_checked(draft)), text, as_prompt)
+    except Refused as refused:
+        raise StartupError(refused_text(refused.refusal)) from refused
 
 
-def _compiled(document: PolicyDocument, as_prompt: bool) -> CompiledPolicy:
-    try:
-        return compiled(document, "prompt" if as_prompt else "answer")
-    except (PolicyError, UnknownPolicyError, PatternError) as error:
-        raise StartupError(f"this version cannot look for what the policy asks: {error}") from error
-
-
-def _elsewhere(document: PolicyDocument, as_prompt: bool) -> Iterator[str]:
+def _elsewhere(names: list[str], as_prompt: bool) -> Iterator[str]:
     """Rules that do nothing here, as they look at the other side only."""
-    unasked = one_sided(document, document)
     if as_prompt:
-        yield from one_sided_lines({"prompt": unasked["prompt"]})
-    elif names := unasked["action"]:
+        yield from one_sided_lines({"prompt": names})
+    elif names:
         yield f"{', '.join(names)}: looked for in prompts only, which --prompt tries"
 
 

@@ -1,6 +1,6 @@
 """The operations of this package, for the entry point `parley.operations`."""
 
-from engine.operations import migrating, requests, safety, search, workers
+from engine.operations import migrating, requests, safety, safety_try, search, workers
 
 OPERATIONS = (
     *requests.OPERATIONS,
@@ -8,4 +8,5 @@ OPERATIONS = (
     *search.OPERATIONS,
     *workers.OPERATIONS,
     *safety.OPERATIONS,
+    *safety_try.OPERATIONS,
 )

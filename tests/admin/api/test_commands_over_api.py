@@ -89,6 +89,8 @@ SAME = (
     "workers list",
     "safety show",
     "safety history",
+    "safety try 'a card: 4111 1111 1111 1111'",
+    "search acme",
     "operations --role viewer",
 )
 REFUSED = (

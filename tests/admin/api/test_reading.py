@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
+from admin.api.openapi import document
 from admin.api.reading import ReadCall, read_call
 from billing.api import Terms
+from billing.cli.api_calls import call_of
 from core.errors import Refused
 from core.operations import Operation, registered
 
-NAMES = ("tenants.set", "tenants.list", "tenants.create", "tenants.set_terms", "budgets.set")
-SET, LIST, CREATE, TERMS, BUDGET = (registered()[name] for name in NAMES)
+NAMES = ("tenants.set", "tenants.list", "tenants.create", "tenants.set_terms", "budgets.set", "safety.try")
+SET, LIST, CREATE, TERMS, BUDGET, TRY = (registered()[name] for name in NAMES)
 ACME = {"tenant": "acme"}
 
 
@@ -30,6 +32,23 @@ def test_path_query_and_body_fill_the_struct() -> None:
     assert call.terms == Terms(reason="ticket 7", dry_run=True, version=17)
     assert read(LIST, "limit=5").ask.limit == 5  # pyright: ignore[reportAttributeAccessIssue]
     assert read(CREATE, "reason=why", b'{"name": "a"}', idempotency_key="k").terms == Terms("why", key="k")
+
+
+def test_what_belongs_in_no_address_comes_in_the_body() -> None:
+    """Of what only reads, too; it has no reason, and is kept under no key."""
+    call = read(TRY, "", b'{"text": "my card", "as_prompt": true}')
+    assert (call.ask.text, call.ask.as_prompt) == ("my card", True)  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(Refused):
+        read(TRY, "", b'{"text": "my card"}', idempotency_key="k")
+    described = document([TRY, LIST], "1", "cookie")["paths"]
+    assert {each["name"] for each in described["/api/tenants"]["get"]["parameters"]} == {"limit", "after"}
+    tried = described["/api/safety/try"]["post"]
+    schema = tried["requestBody"]["content"]["application/json"]["schema"]
+    assert (tried["parameters"], schema["required"]) == ([], ["text"])
+    assert set(schema["properties"]) == {"tenant", "project", "text", "as_prompt", "document"}
+    sent = call_of(TRY, call.ask, Terms())
+    assert (sent.method, sent.path, sent.query) == ("POST", "/api/safety/try", [])
+    assert b"my card" in (sent.body or b"")
 
 
 @pytest.mark.parametrize(
