@@ -135,7 +135,7 @@ class ApiCallers:
         if after_ms:
             problem = "too many failed calls from this address"
             raise Refused(Refusal("rate_limited", problem, retry=True, after_ms=after_ms))
-        raise Refused(Refusal("unauthorized", "this token is unknown, late or revoked here"))
+        raise Refused(Refusal("unauthorized", "this token is unknown here, or has ended or was revoked"))
 
 
 def is_from_here(request: Request) -> bool:

@@ -46,7 +46,9 @@ def list_tenants_command(ask: ListQuestion, how: CommandTerms) -> None:
 def show_tenant_command(ask: NameTenant, how: CommandTerms) -> None:
     """Show TENANT (name or id): its terms, and of a prepaid one its money."""
     shown = answered(tenants.show_tenant, ask, how)
-    show(facts_of(shown.terms, how.as_json) | facts_of(shown.money, how.as_json), how.as_json)
+    facts = facts_of(shown, how.as_json)
+    del facts["money"]
+    show(facts | facts_of(shown.money, how.as_json), how.as_json)
 
 
 @tenants_command.command("set")

@@ -127,10 +127,9 @@ class TenantMoney(msgspec.Struct, frozen=True, omit_defaults=True):
     owed: MoneyAmount | UnsetType = UNSET
 
 
-class ShownTenant(msgspec.Struct, frozen=True):
-    """A tenant and its money."""
+class ShownTenant(TenantFacts, frozen=True):
+    """A tenant, with the facts that an edit answers with, and its money."""
 
-    terms: TenantFacts
     money: TenantMoney
 
 
@@ -186,7 +185,7 @@ async def show_tenant(look: Look, ask: NameTenant) -> ShownTenant:
     await look.seen(Tenant, owner.tenant_id, owner.tenant_id)
     state = await wallet_state(look.db, owner.tenant_id, look.now_ms())
     if state is None:
-        return ShownTenant(TenantFacts.of(owner), TenantMoney("postpaid"))
+        return _shown(owner, TenantMoney("postpaid"))
     owed = await owed_by(look.db, owner.tenant_id)
     money = TenantMoney(
         "prepaid",
@@ -194,7 +193,11 @@ async def show_tenant(look: Look, ask: NameTenant) -> ShownTenant:
         MoneyAmount.of(state.posted_nano),
         MoneyAmount.of(owed),
     )
-    return ShownTenant(TenantFacts.of(owner), money)
+    return _shown(owner, money)
+
+
+def _shown(owner: Tenant, money: TenantMoney) -> ShownTenant:
+    return ShownTenant(**msgspec.structs.asdict(TenantFacts.of(owner)), money=money)
 
 
 @operation(

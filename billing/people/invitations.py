@@ -16,7 +16,7 @@ from billing.tables.people import Invitation, Membership, Person
 from billing.tables.tenants import PLATFORM, Tenant
 from core.actor import Author, acting_as
 from core.clock import now_ms
-from core.errors import Refusal, Refused, bad_request, see, unknown
+from core.errors import Refusal, Refused, bad_request, see, see_help, unknown
 from core.ids import uuid7
 from core.sql.database import Database
 
@@ -145,8 +145,11 @@ async def _person_for(session: AsyncSession, row: Invitation, name: str, signed_
 async def _check_no_member(session: AsyncSession, tenant_id: str, email: str) -> None:
     person = await person_of_email(session, email)
     row = await session.get(Membership, (tenant_id, person.id)) if person is not None else None
-    if row is not None and row.ended_ms is None:
-        raise bad_request("they are a member already", field="email", see=see("people.list"))
+    if row is None or person is None or row.ended_ms is not None:
+        return
+    if person.closed_ms is not None:
+        raise bad_request("they are a member, and closed", field="email", see=see_help("people.reopen"))
+    raise bad_request("they are a member already", field="email", see=see("people.list"))
 
 
 async def _check_rate(session: AsyncSession, tenant_id: str, email: str, now: int) -> None:

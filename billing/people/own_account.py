@@ -13,12 +13,16 @@ from billing.tables.people import Person, PersonSession
 from billing.tables.tenants import PLATFORM
 from core.actor import Author
 from core.clock import now_ms
-from core.errors import bad_request
+from core.errors import bad_request, see_help
 from core.signing.signed_text import Keyring
 from core.sql.database import Database
 
 FRESH_MS = 15 * 60_000
 OURSELVES = Author("parley", "process")
+NO_ADDRESS = (
+    "a password signs in with an e-mail address, and you have none: links sign you in, "
+    "or invite your address as a person of its own"
+)
 WRONG_CODE = "this code is not right now: wait for the next one, and look at the clock of your telephone"
 
 
@@ -44,6 +48,8 @@ async def set_password(db: Database, person_id: str, password_hash: str, session
     """Give a person another password; their sessions end, but for this one. Returns how many ended."""
     async with db.transaction() as session:
         person = await _own_row(session, person_id)
+        if person.email is None:
+            raise bad_request(NO_ADDRESS, see=see_help("people.invite"))
         before = recorded_of(person)
         person.password_hash = password_hash
         session.add(person)

@@ -55,8 +55,10 @@ def list_command(ask: ListRequests, how: CommandTerms) -> None:
         print_blocks(_table(ListedRequests(line.items, names, line.now_ms)))
     elif ask.status is RequestStatus.ENDED:
         print_line("No request fits that is not billed yet: for those that are, see `parley requests find`.")
+    elif ask.tenant or ask.status:
+        print_line("No request fits.")
     else:
-        print_line("No request is open." if not (ask.tenant or ask.status) else "No request fits.")
+        print_line(f"No request is open in pool {ask.pool}." if ask.pool else "No request is open.")
 
 
 @command.command()

@@ -32,7 +32,7 @@ def list_command(ask: PoolQuestion, how: CommandTerms) -> None:
     elif rows:
         print_blocks(worker_table(rows))
     else:
-        print_line("There is no worker.")
+        print_line(f"There is no worker in pool {ask.pool}." if ask.pool else "There is no worker.")
 
 
 @command.command()

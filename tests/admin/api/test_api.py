@@ -125,7 +125,9 @@ async def test_an_edit_names_the_version_that_it_saw(site: ApiSite) -> None:
         {"time_zone": "UTC"},
     )
     done = next(each for each in replies if each.status_code == 200)
-    assert done.headers["etag"] == (await ann.get(f"/api/tenants/{tenant}")).headers["etag"] != seen
+    after = await ann.get(f"/api/tenants/{tenant}")
+    assert done.headers["etag"] == after.headers["etag"] != seen
+    assert done.json() == {name: value for name, value in after.json().items() if name != "money"}
 
 
 async def test_calls_at_once_under_one_key_are_one_change(site: ApiSite) -> None:

@@ -28,7 +28,7 @@ async def changed(stores: Stores) -> str:
     limit = SetLimit(tenant="acme", scope=Scope.TENANT, dimension=Dimension.CONCURRENCY, limit=9)
     await answer_of(limits.set_limit, stores, BOB, limit, Terms(reason="ticket 7"))
     await answer_of(users.create_user, stores, BOB, NameUser(tenant="acme", user="ann"))
-    return shown.terms.tenant
+    return shown.tenant
 
 
 async def listed(stores: Stores, who: OperationActor = OWNER, **asked: object) -> list[AuditFacts]:

@@ -32,7 +32,7 @@ async def filled(stores: Stores) -> dict[str, str]:
     ids: dict[str, str] = {}
     for name in ("acme", "other"):
         shown = await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant=name))
-        ids[name] = owner = shown.terms.tenant
+        ids[name] = owner = shown.tenant
         ann = await create_user(stores.db, owner, "ann")
         now = now_ms()
         event = an_event(

@@ -25,6 +25,7 @@ from core.clock import now_ms
 from core.errors import Refused
 from core.operations import Role, operation_of
 from tests.billing.operations.acting import OWNER, stores
+from tests.support.staff import signed_in_person
 
 __all__ = ["stores"]
 
@@ -109,3 +110,10 @@ async def test_a_session_is_no_key_to_its_person(
         await answer_of(own_account.set_password, stores, viewer, PASSWORD)
     right = msgspec.structs.replace(PASSWORD, current=again.password)
     await answer_of(own_account.set_password, stores, viewer, right)
+
+
+async def test_a_password_needs_an_address_to_sign_in_with(stores: Stores) -> None:
+    """The first owner has none: a password that signs nobody in is refused, with what else there is."""
+    nameless = await signed_in_person(stores.db, "Olga", Role.OWNER)
+    with pytest.raises(Refused, match="you have none: links sign you in"):
+        await answer_of(own_account.set_password, stores, nameless, PASSWORD)

@@ -61,7 +61,7 @@ async def test_what_is_only_tried_is_not_there(stores: Stores) -> None:
 
 async def test_a_developer_reads_who_pays_and_changes_nothing(stores: Stores) -> None:
     """An administrator of the tenant does, in their own tenant only."""
-    acme = (await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))).terms.tenant
+    acme = (await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))).tenant
     developer, admin = member_of(acme, Role.DEVELOPER), member_of(acme, Role.ADMIN)
     assert len((await answer_of(projects.list_projects, stores, developer, OWN)).items) == 1
     ask = CreateProject(tenant="acme", name="lab")

@@ -59,7 +59,7 @@ async def left(stores: Stores) -> int:
 
 async def test_a_dry_run_answers_as_the_move_does_and_moves_nothing(stores: Stores, redis: Redis) -> None:
     """Every kind, with the money that it would move; the books, the log and Redis stay."""
-    acme = (await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))).terms.tenant
+    acme = (await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))).tenant
     await use(stores.db, acme, "r1")
     await answer_of(wallets.grant, stores, OWNER, granting("g2", 500), WHY)
     amount = MoneyAmount.of(100)
@@ -131,7 +131,7 @@ async def test_money_that_an_operation_does_not_say_it_moves_is_not_moved(
 
 async def test_another_tenants_money_is_unknown(stores: Stores) -> None:
     """Its wallet to members, and a grant or a request of another tenant to everybody."""
-    other = (await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="other"))).terms.tenant
+    other = (await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="other"))).tenant
     member = OperationActor(Author("Mia", "api"), Role.BILLING, tenant=other)
     amount = MoneyAmount.of(1)
     for who, run, ask in (

@@ -70,7 +70,7 @@ async def test_what_ended_meanwhile_commits_nothing(peopled: Peopled, stores: St
     await persons.close_person(peopled.db, staff.id)
     await _refuses(stores, staff, named, "your session has ended")
     shown = await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))
-    assert shown.terms.time_zone == "UTC"
+    assert shown.time_zone == "UTC"
     admin = await peopled.acting(peopled.admin)
     await write_closed(peopled.db, peopled.tenant.tenant_id, True)
     with pytest.raises(Refused, match="your session has ended"):

@@ -199,6 +199,10 @@ async def test_an_invitation_makes_a_member_once(peopled: Peopled, sign_ins: Sig
     assert answers == {await _refused(sign_ins.by_invitation("nonsense", "Nea", ADDRESS, AGENT))}
     with pytest.raises(Refused, match="a member already"):
         await invitations.invite(peopled.db, tenant, "new@example.com", "viewer")
+    await persons.close_person(peopled.db, peopled.operator.person.id)
+    with pytest.raises(Refused, match="closed") as closed:
+        await invitations.invite(peopled.db, PLATFORM, "otto@example.com", "finance")
+    assert closed.value.refusal.see is not None  # how to let them in again
 
 
 async def test_an_address_is_invited_so_often(peopled: Peopled, monkeypatch: pytest.MonkeyPatch) -> None:
