@@ -161,7 +161,7 @@ from billing.tenants.users import user_id, user_is_closed, user_named, user_name
 from billing.unit_of_work.actors import OperationActor, local_actor
 from billing.unit_of_work.change_stream import RecordedChange, read_changes
 from billing.unit_of_work.listing import ListQuestion, listed_page
-from billing.unit_of_work.perform import SECOND_FACTOR, Performed, perform
+from billing.unit_of_work.perform import Performed, perform
 from billing.unit_of_work.progress import OperationProgress, StartedRun
 from billing.unit_of_work.replies import clear_replies
 from billing.unit_of_work.run_rows import clear_runs
@@ -190,7 +190,6 @@ __all__ = [
     "READY_INTERVALS_MAX",
     "SAFETY_DAYS_MAX",
     "SCOPES",
-    "SECOND_FACTOR",
     "SESSION_ENDED",
     "SETTLED_KEEP_MS",
     "TENANT_USAGE_SCOPE",

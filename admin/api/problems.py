@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from billing.api import SECOND_FACTOR
 from core.clock import iso_time
 from core.errors import Refusal
 from core.operations import registered
@@ -14,7 +13,7 @@ from server.api import RefusedReply, refused_reply
 STATUSES = {
     "unauthorized": 401,
     "forbidden": 403,
-    SECOND_FACTOR: 403,
+    "second_factor": 403,
     "conflict": 409,
     "under_way": 409,
     "key_conflict": 422,
