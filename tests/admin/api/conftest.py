@@ -63,6 +63,13 @@ class RoundRobin(httpx.AsyncBaseTransport):
         return await next(self._next).handle_async_request(request)
 
 
+async def created(browser: httpx.AsyncClient, name: str = "acme") -> str:
+    """Create a tenant, and return its id."""
+    reply = await browser.post("/api/tenants", json={"name": name, "reason": "ticket 7"})
+    assert reply.status_code == 200, reply.text
+    return reply.json()["tenant"]
+
+
 async def first_events(
     route: ChangesRoute, actor: OperationActor, after: str, number: int
 ) -> list[dict[str, Any]]:

@@ -13,16 +13,9 @@ from billing.audit.log import list_rows
 from core.actor import Author
 from core.operations import Role
 from server.api import CallRates
-from tests.admin.api.conftest import ApiSite, first_events
+from tests.admin.api.conftest import ApiSite, created, first_events
 
 AT_ONCE = 8
-
-
-async def created(browser: httpx.AsyncClient, name: str = "acme") -> str:
-    """Create a tenant, and return its id."""
-    reply = await browser.post("/api/tenants", json={"name": name, "reason": "ticket 7"})
-    assert reply.status_code == 200, reply.text
-    return reply.json()["tenant"]
 
 
 async def test_nobody_reads_before_they_sign_in(site: ApiSite) -> None:

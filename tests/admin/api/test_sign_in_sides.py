@@ -12,8 +12,7 @@ from billing.people.persons import create_member
 from billing.tables.tenants import PLATFORM
 from core.operations import Role
 from core.web.local_urls import console_url, portal_url
-from tests.admin.api.conftest import ApiSite
-from tests.admin.api.test_api import created
+from tests.admin.api.conftest import ApiSite, created
 from tests.support.staff import staff_code
 
 PASSWORD = "correct horse battery"
