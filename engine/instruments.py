@@ -120,9 +120,10 @@ def count_end(event: UsageEvent, priority: str) -> None:
     """Count an end that this process wrote: its outcome and duration, and how long it waited where no worker
     ever had it."""
     took_ms = event.ended_ms - event.accepted_ms
-    FIGURES.ended(priority, outcome_of(event.reason, event.code), took_ms)
+    outcome = outcome_of(event.reason, event.code)
+    FIGURES.ended(priority, outcome, took_ms)
     if not event.claimed_ms:
-        FIGURES.series("queue_wait", priority).observe(took_ms)
+        FIGURES.series("queue_wait", priority, outcome).observe(took_ms)
 
 
 def show_worker(stats: EngineStats, requests: int, claim_margin: float, predicted_ms: int) -> None:

@@ -18,7 +18,7 @@ SHOWN = {
     "queue_wait": (
         "parley_queue_wait_seconds",
         "From accepted to the first claim, or to an end without",
-        ("class",),
+        ("class", "outcome"),
     ),
     "first_token": ("parley_first_token_seconds", "From accepted to the first token in the log", ("class",)),
     "between_tokens": ("parley_between_tokens_seconds", "Between two samplings of an answer", ("class",)),

@@ -13,6 +13,7 @@ from core.observability.request_figures import BOUNDS_MS, CLASSES, FAULTS, LEVEL
 
 MINUTE_MS = 60_000
 FIELD_NAMES_MAX = 8_192  # that are remembered; more are none of ours
+NAME_BYTES_MAX = 200
 COUNT_MAX = 1 << 53
 
 
@@ -40,7 +41,7 @@ class FigureMinute:
     def add(self, name: bytes, count: int) -> bool:
         """Add one field of a minute's hash. False for what is none of ours: another process may have written
         it."""
-        parsed = _parsed(name)
+        parsed = _parsed(name) if len(name) <= NAME_BYTES_MAX else None
         if parsed is None or not 0 <= count <= COUNT_MAX:
             return False
         kind, of, at = parsed

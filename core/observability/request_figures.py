@@ -38,6 +38,9 @@ ERROR_CODES = ("bad_request", "engine_lost", "internal")
 FAULTS = ("engine_lost", "internal", "error")  # outcomes that are the platform's own
 
 
+CLAIMED = "claimed"  # the outcome of a wait that no end cut short
+
+
 def outcome_of(reason: str, code: str) -> str:
     """The outcome that an end counts under."""
     return code if reason == "error" and code in ERROR_CODES else reason
@@ -73,7 +76,7 @@ class RequestFigures:
         self._taken: dict[str, int] = {}
 
     def series(self, metric: str, priority: str, outcome: str = "") -> FigureSeries:
-        """The histogram of a metric for a class; of a duration for an outcome, too."""
+        """The histogram of a metric for a class; of a wait and a duration for an outcome, too."""
         key = metric, known_class(priority), outcome
         if (series := self._series.get(key)) is None:
             series = self._series[key] = FigureSeries(BOUNDS_MS[metric])
@@ -100,8 +103,8 @@ class RequestFigures:
         return dict(self._series)
 
     def take(self) -> dict[str, int]:
-        """What was counted since the last call, by its field in Redis. Durations are not told by outcome
-        there: `ended` is."""
+        """What was counted since the last call, by its field in Redis. There a wait and a duration are of a
+        class only: `ended` has the outcomes."""
         fields = Counter(self._counted)
         for (metric, priority, _), series in self._series.items():
             for bound, count in zip((*series.bounds, OVER), series.counts, strict=True):

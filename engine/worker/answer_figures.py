@@ -7,7 +7,7 @@ Decides nothing. It runs at each flush, so what it does for an answer costs a fr
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from core.observability.request_figures import FIGURES
+from core.observability.request_figures import CLAIMED, FIGURES
 from engine import instruments
 from engine.queue.types import Append, AppendCode, Appended
 from engine.worker.claimed_request import ClaimedRequest
@@ -20,7 +20,7 @@ def count_claims(opened: Iterable[ClaimedRequest]) -> None:
     for answer in opened:
         if answer.claim.cn == 1:
             waited_ms = answer.claim.claimed_ms - answer.request.accepted_ms
-            FIGURES.series("queue_wait", answer.claim.priority).observe(waited_ms)
+            FIGURES.series("queue_wait", answer.claim.priority, CLAIMED).observe(waited_ms)
 
 
 def count_appends(

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from core.observability.figure_page import FigureCollector
-from core.observability.request_figures import BOUNDS_MS, FIGURES, RequestFigures
+from core.observability.request_figures import BOUNDS_MS, CLAIMED, FIGURES, RequestFigures
 from core.observability.telemetry import prometheus_page
 
 
@@ -38,8 +38,8 @@ def test_buckets_are_cumulative_and_in_seconds(gaps_ms: list[int]):
     assert read[f"{name}_sum", frozenset({of})] == pytest.approx(sum(gaps_ms) / 1000)
 
 
-def test_durations_are_shown_by_outcome():
-    """All else by class alone: how a request will end is not known before."""
+def test_what_has_ended_is_shown_by_outcome():
+    """Waits and durations; all else by class alone, as how a request will end is not known before."""
     figures = RequestFigures()
     figures.ended("standard", "engine_lost", 1_500)
     figures.series("first_token", "standard").observe(70)
@@ -51,5 +51,5 @@ def test_durations_are_shown_by_outcome():
 
 def test_a_process_shows_its_own():
     """Beside what OpenTelemetry counts."""
-    FIGURES.series("queue_wait", "bulk").observe(10)
-    assert b'parley_queue_wait_seconds_count{class="bulk"}' in prometheus_page()
+    FIGURES.series("queue_wait", "bulk", CLAIMED).observe(10)
+    assert b'parley_queue_wait_seconds_count{class="bulk",outcome="claimed"}' in prometheus_page()

@@ -93,6 +93,7 @@ def test_what_is_none_of_ours_is_passed_over():
         **{b"first_token:bulk:": b"1", b"first_token:bulk:-5": b"1", b"first_token:vip:100": b"1"},
         **{b"ended:bulk:": b"1", b"\xff": b"1", b"running": b"1", b"level:mood:a": b"1", b"sampled:": b"1"},
         **{b"output_tokens": b"many", b"input_tokens": b"-4", b"first_token:bulk:\xd9\xa3": b"1"},
+        b"ended:bulk:" + b"x" * 1_000: b"1",
     }
     minute, passed_over = figure_minute({**odd, b"first_token:bulk:90": b"2", b"sampled:b": b"0"}, whole)
     read = RecentFigures((NOW_MS - NOW_MS % MINUTE_MS,), NOW_MS, (minute,))

@@ -1,5 +1,6 @@
 """What a taken-over worker plants in Redis by plain commands: keys of every kind that it may write, of the
-right type and of wrong ones, with odd members, records and scores, some with 10,000 members. Pure.
+right type and of wrong ones, with odd members, records and scores, some with 10,000 members. Pure, but for
+the minutes of figures, which are those of the clock.
 
 Fields are the words that scripts quote (found in their source), so that a new one is tried as well.
 """
@@ -16,11 +17,18 @@ import msgspec
 
 from chaos.bench.fuzz.values import NASTY
 from core.access.processes import WORKER
+from core.clock import now_ms
+from core.observability.recent_figures import MINUTE_MS
+from core.observability.request_figures import BOUNDS_MS
 
 ROOT = Path(__file__).parents[3]
 POOL, FINGERPRINT = "default", "f"
 TENANTS, IDS, WORKERS, GATEWAYS = ("t1", "t2"), ("r1", "r2", "r3", "r4"), ("w1", "w2", "w3"), ("g1", "g2")
-CLASSES = ("interactive", "standard", "bulk")
+INSTALLATION, CLASSES = "parley", ("interactive", "standard", "bulk")
+FIGURE_FIELDS = (
+    *(f"{metric}:bulk:{bound}" for metric in BOUNDS_MS for bound in (5, 90, 1_000, "over", "", -1, "9" * 30)),
+    *("ended:bulk:stop", "ended:bulk:internal", "output_tokens", "level:running:a", "sampled:a", "sampled:b"),
+)
 CROWD = 10_000
 AT_ONCE = 20_000  # parts of a command
 
@@ -31,7 +39,7 @@ TYPES = {
     kind: type_
     for type_, kinds in {
         "hash": "P:req: P:rd: P:worker: P:ten: P:sys P:replayed P:engine_hours P:ended_hours P:dropped "
-        "T:rq: T:posted T:dropped T:money: T:money~:",
+        "T:rq: T:posted T:dropped T:money: T:money~: I:figures:",
         "zset": "P:ids: P:big: P:age: P:act: P:deadlines P:parked P:unread P:workers P:gws P:moving T:conc "
         "T:live T:windows T:conc: T:conc~:",
         "set": "P:blocked: P:claims: P:bigs: P:fresh: P:suspects: P:run: P:reads:",
@@ -55,6 +63,7 @@ ENDS = {
         "{id}": "T:rq:",
         "tenant::*:{n}": "T:rate: T:rate~: T:conc: T:conc~:",
         "tenant::day:{n}": "T:money: T:money~:",
+        "{m}": "I:figures:",
     }.items()
     for kind in kinds.split()
 }
@@ -195,10 +204,12 @@ class Plants:
         """A key of this kind, or of any that a worker may write."""
         kind = kind or self._random.choice(WORKER.writes)
         chosen = self._random.choice
-        tag = f"{{t:{tenant or chosen(TENANTS)}}}" if kind.startswith("T:") else f"{{p:{POOL}}}"
+        tags = {"T": f"{{t:{tenant or chosen(TENANTS)}}}", "P": f"{{p:{POOL}}}", "I": f"{INSTALLATION}:"}
         end = ENDS.get(kind, "{id}") if kind.endswith(":") else ""
         named = {"c": chosen(CLASSES), "w": chosen(WORKERS), "g": chosen(GATEWAYS), "id": chosen(IDS)}
-        return tag + kind[2:] + end.format(t=chosen(TENANTS), n=self._random.randrange(3), **named)
+        number = self._random.randrange(3)
+        named["m"] = str(now_ms() // MINUTE_MS * MINUTE_MS - number * MINUTE_MS)
+        return tags[kind[0]] + kind[2:] + end.format(t=chosen(TENANTS), n=number, **named)
 
     def odd(self) -> object:
         """What no argument should be, or almost one."""
@@ -248,6 +259,9 @@ class Plants:
 
     def _hash(self, key: str | bytes) -> list[Command]:
         fields = self._fields()
+        if str(key).startswith(f"{INSTALLATION}:"):
+            names = self._random.sample(FIGURE_FIELDS, 6)
+            fields += [part for name in names for part in (name, self._value(""))]
         if self._random.random() < 0.3:
             fields += [self._member(), self._value("")]
         return [("HSET", key, *fields)]

@@ -35,7 +35,9 @@ from chaos.bench.fuzz.plants import IDS, POOL, TENANTS, WORKERS
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import Refused
+from core.observability.request_figures import BOUNDS_MS, LEVELS, RequestFigures
 from core.redis.client import RedisClient
+from core.redis.figure_minutes import FigureWriter, read_figures
 from core.redis.pools import announce_pool
 from core.sql.database import Database
 from engine.api import (
@@ -124,6 +126,7 @@ def sweeps(site: FuzzedSite, *, slow: bool) -> Mapping[str, Callable[[], Awaitab
         "rebind": lambda: quota.rebind(one, id, OTHER, 1),
         "ends": queue.ends,
         "reconciliation": Reconciliation(db, redis, s).run,
+        "figures": lambda: _figures(site),
         "erase": lambda: _or_refused(erase_texts(db, redis, s, one, None)),
         "neighbour": lambda: served(site),
     }
@@ -163,6 +166,19 @@ async def _reaped(site: FuzzedSite) -> None:
         if due and await client.hget(record, "status") == b"ended":
             return
     assert not due, "the reaper never came to what is due"
+
+
+async def _figures(site: FuzzedSite) -> None:
+    """What a process counted is added, and what all did is shown."""
+    figures = RequestFigures()
+    figures.sample(OTHER, dict.fromkeys(LEVELS, 1))
+    await FigureWriter(site.redis, site.settings, figures).flush()
+    read = await read_figures(site.redis, site.settings)
+    for metric in BOUNDS_MS:
+        read.percentiles(metric)
+        read.series(metric)
+    shown = (read.rate("output_tokens"), read.faults(), read.levels("running"), read.ended())
+    assert {len(each) for each in shown} == {60}
 
 
 async def served(site: FuzzedSite) -> None:
