@@ -22,6 +22,7 @@ STATUSES = {
     "overloaded": 503,
     "internal": 500,
 }
+STALE, IF_MATCH = ("conflict", "version"), "if-match"  # what an operation calls it, and the header
 NO_STORE = {"cache-control": "no-store"}
 AWAY_MS = 2000
 TITLES = {
@@ -54,7 +55,7 @@ def problem(refusal: Refusal, status: int | None = None) -> Response:
         "detail": refusal.message,
     }
     if refusal.field is not None:
-        facts["field"] = refusal.field
+        facts["field"] = IF_MATCH if (refusal.code, refusal.field) == STALE else refusal.field
     if refusal.see is not None:
         facts["see"] = _see(refusal)
     if refusal.changes:

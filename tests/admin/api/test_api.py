@@ -112,6 +112,7 @@ async def test_an_edit_names_the_version_that_it_saw(site: ApiSite) -> None:
     assert sorted(each.status_code for each in replies) == [200] + [409] * (AT_ONCE - 1)
     refused = next(each for each in replies if each.status_code == 409).json()
     (change,) = refused["changes"]
+    assert refused["field"] == "if-match"
     assert (change["author"], change["action"], change["before"]) == (
         "Ann",
         "tenant.set",
