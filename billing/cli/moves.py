@@ -23,8 +23,8 @@ from core.terminal.terminal import print_line
 yes_option = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")
 
 SECOND = {
-    "needed": "done, it would be proposed: it takes a second person, an owner or of finance",
-    "missing": "done, it would be refused: it takes a second person, and there is nobody: "
+    "needed": "for real, it would be proposed: it takes a second person, an owner or of finance",
+    "missing": "for real, it would be refused: it takes a second person, and there is nobody: "
     "see `parley people invite --help`",
 }
 

@@ -206,6 +206,12 @@ def test_a_dry_run_and_what_nobody_meant_propose_nothing(office: ApprovalsOffice
     assert rows(office.types("approvals", "list", "--all", "--json")) == []
 
 
+def test_a_dry_run_tells_what_would_become_of_it(office: ApprovalsOffice) -> None:
+    """One line on stderr, where it takes a second person."""
+    assert "it would be proposed" in office.types("wallets", *MUCH, "--dry-run").stderr
+    assert "would be" not in office.types("wallets", *MUCH, "--dry-run", correction_cents_max="100000").stderr
+
+
 def test_only_so_many_wait(office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is flooded with mails. What expired waits no more; of all the last ones are listed."""
     id = office.proposed(*MUCH)
