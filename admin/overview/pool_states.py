@@ -61,22 +61,22 @@ class SeenPool:
         """Workers that will serve."""
         return [each for each in self.cells if each.state is WorkerCellState.STARTING]
 
-    @property
+    @cached_property
     def running(self) -> int:
         """Requests that workers have in hand."""
         return sum(each.row.claims for each in self.live.workers)
 
-    @property
+    @cached_property
     def slots(self) -> int:
         """Requests that those who serve could run at once."""
         return sum(each.slots or 0 for each in self.serving)
 
-    @property
+    @cached_property
     def free(self) -> int:
         """Slots that nobody takes, nor waits for."""
         return max(0, self.slots - self.running - self.waiting)
 
-    @property
+    @cached_property
     def waiting(self) -> int:
         """Requests that wait, of all classes."""
         return sum(each.waiting for each in self.live.classes.values())

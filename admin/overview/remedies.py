@@ -53,8 +53,8 @@ def _for_books(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> Iterato
 
 
 def _for_pool(pool: SeenPool, facts: OverviewFacts) -> Iterator[OverviewRemedy]:
-    if pool.serving and (moves := _moves(pool, facts)):
-        yield moves[0]
+    if pool.serving and (move := _best_move(pool, facts)) is not None:
+        yield move
     for finding in facts.noisy:
         if finding.pool == pool.name and not is_throttling(finding):
             yield _throttle(finding, facts)
@@ -64,18 +64,21 @@ def _for_pool(pool: SeenPool, facts: OverviewFacts) -> Iterator[OverviewRemedy]:
         yield _worker(pool)
 
 
-def _moves(pool: SeenPool, facts: OverviewFacts) -> list[OverviewRemedy]:
-    """Tenants whose running requests fit elsewhere: into a pool of their own first, then where most fit."""
-    found: list[tuple[bool, int, OverviewRemedy]] = []
+def _best_move(pool: SeenPool, facts: OverviewFacts) -> OverviewRemedy | None:
+    """Of those whose requests fit elsewhere: first into a pool of their own, then where most fit."""
     runs = {each.fingerprint for each in pool.serving}
-    for tenant, running in pool.live.running.items():
-        for other in facts.pools:
-            same = runs & {each.fingerprint for each in other.serving}
-            if other is pool or not same or not other.free or other.owner not in (None, facts.name(tenant)):
-                continue
-            fit = min(running, other.free)
-            found.append((other.owner is not None, fit, _move(facts.name(tenant), pool, other, running, fit)))
-    return [remedy for *_, remedy in sorted(found, key=lambda each: each[:2], reverse=True)]
+    others = [each for each in facts.pools if each is not pool and each.free]
+    others = [each for each in others if not runs.isdisjoint(worker.fingerprint for worker in each.serving)]
+    found = [
+        (other.owner is not None, min(running, other.free), tenant, other)
+        for tenant, running in sorted(pool.live.running.items())
+        for other in others
+        if other.owner in (None, facts.name(tenant))
+    ]
+    if not found:
+        return None
+    _, fit, tenant, other = max(found, key=lambda each: each[:2])
+    return _move(facts.name(tenant), pool, other, pool.live.running[tenant], fit)
 
 
 def _move(tenant: str, pool: SeenPool, other: SeenPool, running: int, fit: int) -> OverviewRemedy:
