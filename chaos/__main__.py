@@ -7,6 +7,7 @@ import click
 from chaos.bench.against import against
 from chaos.bench.backup import backup_bench
 from chaos.bench.billing import month_view, posting
+from chaos.bench.console import console
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.api import api_fuzz
 from chaos.bench.fuzz.command import fuzz
@@ -66,6 +67,7 @@ bench.add_command(resume)
 bench.add_command(cancel)
 bench.add_command(drain)
 bench.add_command(page)
+bench.add_command(console)
 bench.add_command(fuzz)
 bench.add_command(api_fuzz)
 bench.add_command(fuzz_scripts)

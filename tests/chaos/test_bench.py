@@ -40,6 +40,14 @@ def test_sessions_cost_memory():
     assert 1 < found["memory a session (PSS)"] < 1024
 
 
+def test_the_console_answers():
+    """Its overview, of workers that only beat."""
+    few = ("--workers", "4", "--pools", "2", "--tenants", "3", "--calls", "4")
+    found = figures("console", *few)
+    assert 0 < found["overview, p50"] <= found["overview, p95"]
+    assert found["overview, answer"] > 3
+
+
 @pytest.mark.long
 def test_a_gateway_relays_every_token():
     """All tokens arrive in order; the figure is per CPU second of the gateway."""

@@ -18,7 +18,7 @@ from admin.backup.backup import BackupReport
 from admin.backup.manifest import CopiedDatabase, Manifest
 from admin.backup.restore_report import RestoreReport
 from chaos.__main__ import bench
-from chaos.bench import backup, fairness, masks, seams
+from chaos.bench import backup, console, fairness, masks, seams
 from chaos.bench.fairness import jain
 from chaos.bench.session import capacity, drain, relay
 from chaos.figures.figures import Figure, show
@@ -69,12 +69,18 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
     """Of each builder: figures whose goals are all reached, and such of which every one is missed."""
     return {
         "sessions": (sessions(40 * 1024), sessions(40 * 1024 + 1)),
+        "console": (answered(300.0), answered(300.1)),
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
         "relay": (relayed(1.0), relayed(1.01)),
         "seams": (continued([], 0.001), continued([3], 0.00101)),
         "backup": (backed_up(120.0, 1, 0, 0), backed_up(120.1, 0, 1, 1)),
         "masks": (masks.figures_of([walked(0.02)]), masks.figures_of([walked(0.001), walked(0.021)])),
     }
+
+
+def answered(ms: float) -> list[Figure]:
+    """A page's data, in this time."""
+    return console.figures_of("a page", [ms], [ms], 1)
 
 
 def sessions(each: int) -> list[Figure]:
