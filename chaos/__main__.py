@@ -5,6 +5,7 @@ import os
 import click
 
 from chaos.bench.against import against
+from chaos.bench.api_lists.command import api_lists
 from chaos.bench.backup import backup_bench
 from chaos.bench.billing import month_view, posting
 from chaos.bench.console import console
@@ -70,6 +71,7 @@ bench.add_command(page)
 bench.add_command(console)
 bench.add_command(fuzz)
 bench.add_command(api_fuzz)
+bench.add_command(api_lists)
 bench.add_command(fuzz_scripts)
 chaos.add_command(run)
 

@@ -56,30 +56,44 @@ async def record(
     if before is not None and after is not None and not (old or new or states):
         return
     head = await lock_chain(session, tenant_id)
-    who = author or current_author()
-    if who.reason and "reason" not in (new or {}):
-        new = {**(new or {}), "reason": who.reason}
+    row, stated = next_row(head, now_ms(), author or current_author(), (action, target), (old, new), states)
+    await insert_rows(session, [row])
+    session.info.setdefault(RECORDED, []).append(row)
+    await insert_rows(session, stated)
+    moved = update(AuditHead).where(col(AuditHead.tenant_id) == tenant_id)
+    await (await session.connection()).execute(moved.values(seq=row.seq, sha256=row.sha256))
+
+
+def next_row(
+    head: AuditHead,
+    at_ms: int,
+    who: Author,
+    what: tuple[str, str],
+    facts: tuple[Facts | None, Facts | None],
+    states: Sequence[StateChange],
+) -> tuple[AuditLog, list[AuditState]]:
+    """The row behind a chain's head, and its states. `what`: action and target; `facts`: before and after.
+    Pure."""
+    before, after = facts
+    if who.reason and "reason" not in (after or {}):
+        after = {**(after or {}), "reason": who.reason}
     row = AuditLog(
-        tenant_id=tenant_id,
+        tenant_id=head.tenant_id,
         seq=head.seq + 1,
-        at_ms=now_ms(),
+        at_ms=at_ms,
         author=who.name,
         source=who.source,
-        action=action,
-        target=target,
-        before=_text(old),
-        after=_text(new),
+        action=what[0],
+        target=what[1],
+        before=_text(before),
+        after=_text(after),
         previous_sha256=head.sha256,
         sha256="",
     )
     stated = _state_rows(row, states)
     row.states_sha256 = states_hash([(each.thing, each.state, each.was) for each in stated])
     row.sha256 = row_hash(row)
-    await insert_rows(session, [row])
-    session.info.setdefault(RECORDED, []).append(row)
-    await insert_rows(session, stated)
-    moved = update(AuditHead).where(col(AuditHead.tenant_id) == tenant_id)
-    await (await session.connection()).execute(moved.values(seq=row.seq, sha256=row.sha256))
+    return row, stated
 
 
 def recorded_rows(session: AsyncSession) -> list[AuditLog]:
