@@ -78,7 +78,7 @@ class NoisyTenant(msgspec.Struct, frozen=True):
 async def read_noisy(db: Database) -> list[NoisyTenant]:
     """Open findings, newest first."""
     found = (await list_findings(db))[:SHOWN_MAX]
-    names = await tenant_names(db) if found else {}
+    names = await tenant_names(db, (each.tenant_id for each in found))
     return [_noisy(each, names.get(each.tenant_id, each.tenant_id)) for each in found]
 
 

@@ -9,7 +9,7 @@ from billing.reconciliation.tenant_keys import EndedStreams, look_at_streams
 from billing.requests.quarantined import count_quarantined
 from billing.tables.audit import AuditLog
 from billing.tenants.erasure import erased_tenants
-from billing.tenants.tenancy import names_of_these
+from billing.tenants.tenancy import tenant_names
 from billing.tenants.users import known_users
 
 __all__ = [
@@ -23,9 +23,9 @@ __all__ = [
     "known_users",
     "last_run",
     "look_at_streams",
-    "names_of_these",
     "newest_changes",
     "present_owners",
     "row_shown",
+    "tenant_names",
     "users_in",
 ]

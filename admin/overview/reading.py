@@ -16,10 +16,10 @@ from billing.pages import (
     known_users,
     last_run,
     look_at_streams,
-    names_of_these,
     newest_changes,
     present_owners,
     row_shown,
+    tenant_names,
     users_in,
 )
 from core.configuration.settings import Settings
@@ -43,7 +43,7 @@ async def read_facts(look: Look, sees_pools: bool) -> OverviewFacts:
         redis = await reading
     finally:
         await cancel_tasks([reading])
-    names = await names_of_these(look.db, _tenants(redis, sql))
+    names = await tenant_names(look.db, _tenants(redis, sql))
     return OverviewFacts(look.now_ms(), redis, sql, names, sees_pools)
 
 

@@ -18,7 +18,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.budgets.key_chains import KEY, chain_owners, named_keys, put_on_chains
 from billing.ledger.transactions import BilledRequest, Posting
 from billing.periods import FIRST_MS, LAST_MS, Period, PeriodWindow, window_at, zone_named
-from billing.tables.ledger import UsageLine
+from billing.tables.ledger import LedgerHead, UsageLine
 from billing.tables.limits import Budget
 from billing.tables.tenants import ApiKey, Tenant, UsageRow
 from billing.tables.wallets import BudgetSpent, BudgetWatermark
@@ -165,7 +165,7 @@ async def add_to_sums(
     first, last = _first_lines(postings), {each.head.tenant_id: each.head.line_seq for each in postings}
     deltas = {of.tenant_id: sum_changes(of, postings, requests) for of in budgets}
     marks = await _watermarks(session, tenants)
-    behind = [tenant for tenant in tenants if marks.get(tenant) != first[tenant] - 1]
+    behind = [tenant for tenant in tenants if tenant not in marks or marks[tenant][0] != first[tenant] - 1]
     if behind:
         old = col(BudgetSpent.tenant_id).in_(behind)
         await (await session.connection()).execute(delete(BudgetSpent).where(old))
@@ -182,7 +182,16 @@ async def add_to_sums(
         for key, nano in sorted(sums[tenant].items())
     ]
     await upsert(session, rows, BudgetSpent)
-    ends = [{"tenant_id": tenant, "line_seq": last[tenant]} for tenant in tenants]
+    fresh_ms = postings[0].txns[0].posted_ms
+    since = {tenant: fresh_ms if first[tenant] > 1 else 0 for tenant in behind}
+    ends = [
+        {
+            "tenant_id": tenant,
+            "line_seq": last[tenant],
+            "since_ms": since[tenant] if tenant in since else marks[tenant][1],
+        }
+        for tenant in tenants
+    ]
     await upsert(session, ends, BudgetWatermark)
     return sums
 
@@ -271,11 +280,47 @@ def row_key(tenant_id: str, key: BudgetSum) -> dict[str, Any]:
     }
 
 
-async def _watermarks(session: AsyncSession, tenants: Sequence[str]) -> dict[str, int]:
-    statement = select_columns(col(BudgetWatermark.tenant_id), col(BudgetWatermark.line_seq)).where(
-        col(BudgetWatermark.tenant_id).in_(tenants)
+async def kept_since(session: AsyncSession, tenant_id: str) -> int | None:
+    """Unix ms from which on no line of a tenant is missing in its kept sums; None: they are behind its
+    books."""
+    statement = (
+        select_columns(col(BudgetWatermark.since_ms))
+        .join(LedgerHead, col(LedgerHead.tenant_id) == col(BudgetWatermark.tenant_id))
+        .where(col(BudgetWatermark.tenant_id) == tenant_id)
+        .where(col(LedgerHead.line_seq) == col(BudgetWatermark.line_seq))
     )
-    return {tenant: seq for tenant, seq in (await (await session.connection()).execute(statement)).all()}
+    return (await (await session.connection()).execute(statement)).scalar()
+
+
+async def kept_sums(session: AsyncSession, tenant_id: str, keys: Sequence[BudgetSum]) -> dict[BudgetSum, int]:
+    """Those of these sums that are kept."""
+    return (await _read(session, {tenant_id: keys})).get(tenant_id, {})
+
+
+async def kept_spenders(
+    session: AsyncSession, tenant_id: str, scope: str, period: str, window: PeriodWindow, most: int
+) -> list[tuple[str, int]]:
+    """(id, nano-USD) of the owners of a scope whose kept sums of a window are the largest."""
+    spent, owner = col(BudgetSpent.spent_nano), col(BudgetSpent.scope_id)
+    statement = (
+        select_columns(owner, spent)
+        .where(col(BudgetSpent.tenant_id) == tenant_id)
+        .where(col(BudgetSpent.scope) == KEPT_SCOPES.get(scope, scope), col(BudgetSpent.period) == period)
+        .where(col(BudgetSpent.window_start_ms) == window.start_ms)
+        .where(col(BudgetSpent.window_end_ms) == window.end_ms)
+        .order_by(spent.desc(), owner)
+    )
+    rows = (await (await session.connection()).execute(statement.limit(most))).all()
+    return [(id, int(nano)) for id, nano in rows]
+
+
+async def _watermarks(session: AsyncSession, tenants: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """The last line in each tenant's sums, and since when they have all."""
+    statement = select_columns(
+        col(BudgetWatermark.tenant_id), col(BudgetWatermark.line_seq), col(BudgetWatermark.since_ms)
+    ).where(col(BudgetWatermark.tenant_id).in_(tenants))
+    rows = (await (await session.connection()).execute(statement)).all()
+    return {tenant: (seq, since_ms) for tenant, seq, since_ms in rows}
 
 
 async def _read(session: AsyncSession, wanted: Mapping[str, Iterable[BudgetSum]]) -> Sums:
@@ -292,6 +337,7 @@ async def _read(session: AsyncSession, wanted: Mapping[str, Iterable[BudgetSum]]
         col(BudgetSpent.spent_nano),
     ).where(
         col(BudgetSpent.tenant_id).in_(sorted({key[0] for key in by_row})),
+        col(BudgetSpent.scope).in_(sorted({key[1] for key in by_row})),
         col(BudgetSpent.scope_id).in_(sorted({key[2] for key in by_row})),
         col(BudgetSpent.window_start_ms).in_(sorted({key[4] for key in by_row})),
     )

@@ -4,12 +4,12 @@ For operators, and for one tenant on its own. Reads only.
 Windows are of whole hours (UTC). Ready time is booked some minutes after its hour.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select as columns
-from sqlmodel import col, func, select
+from sqlmodel import col, func
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.dedicated_pools.commitments import cost_at, gpu_costs
@@ -102,7 +102,9 @@ async def pool_usage(
                 _add_hour(_of(found, each.pool, each.tenant_id, each.gpu_type), each, hour, costs, region)
         for row in await _lines(session, window, tenant_id):
             _add_line(_of(found, row.pool, row.tenant_id, row.gpu_type), row)
-        for pool, owner, amount in await _tokens(session, window, tenant_id):
+        for pool, owner, amount in await _tokens(
+            session, window, tenant_id, {each.pool for each in found.values()}
+        ):
             _add_tokens(found, pool, owner, amount)
     return [found[key] for key in sorted(found)]
 
@@ -160,11 +162,12 @@ def _add_tokens(
 
 async def _hours(session: AsyncSession, window: PeriodWindow) -> list[tuple[int, GpuHour]]:
     """(hour, GPU time in it). Reads all pools, since a device counts once wherever it is."""
-    statement = select(PoolInterval).where(
+    columns_of_interval = (getattr(PoolInterval, name) for name in PoolInterval.model_fields)
+    statement = select_columns(*columns_of_interval).where(
         col(PoolInterval.hour_ms) >= window.start_ms, col(PoolInterval.hour_ms) < window.end_ms
     )
     by_hour: dict[int, list[ReadyInterval]] = {}
-    for row in (await session.exec(statement)).all():
+    for row in (await untyped(session).exec(statement)).all():
         by_hour.setdefault(row.hour_ms, []).append(interval_of(row))
     owners = await owners_of(session)
     return [(hour, each) for hour in sorted(by_hour) for each in hours_of(by_hour[hour], owners)]
@@ -193,13 +196,13 @@ async def _lines(session: AsyncSession, window: PeriodWindow, tenant_id: str | N
 
 
 async def _tokens(
-    session: AsyncSession, window: PeriodWindow, tenant_id: str | None
+    session: AsyncSession, window: PeriodWindow, tenant_id: str | None, pools: Iterable[str]
 ) -> list[tuple[str, str, int]]:
-    """(pool, tenant, revenue) of requests only."""
+    """(pool, tenant, revenue) of requests to these pools only."""
     statement = (
         select_columns(RollupHour.pool, RollupHour.tenant_id, func.sum(RollupHour.amount_nano))
         .where(col(RollupHour.hour_ms) >= window.start_ms, col(RollupHour.hour_ms) < window.end_ms)
-        .where(col(RollupHour.model).not_like("GPU %"), col(RollupHour.pool) != "")
+        .where(col(RollupHour.model).not_like("GPU %"), col(RollupHour.pool).in_(sorted({*pools} - {""})))
         .group_by(col(RollupHour.pool), col(RollupHour.tenant_id))
     )
     if tenant_id is not None:

@@ -64,7 +64,7 @@ class ProposalFacts(msgspec.Struct, frozen=True):
 async def list_proposals(look: Look, ask: ListProposals) -> ListedPage[ProposalFacts]:
     """List the proposals that wait for a second person, oldest first; or the last ones of any state."""
     rows = await proposals.list_proposals(look.db, ask.ended)
-    names = await tenant_names(look.db)
+    names = await tenant_names(look.db, (row.tenant_id for row in rows))
     now = look.now_ms()
     return ListedPage([ProposalFacts.of(row, names.get(row.tenant_id, row.tenant_id), now) for row in rows])
 

@@ -71,7 +71,7 @@ async def show_pool_usage(look: Look, ask: AskPoolUsage) -> ShownPoolUsage:
     owner = None if ask.tenant is None else await look.tenant(ask.tenant)
     window = whole_hours(await _window(look, owner, ask.month))
     uses = await pool_usage(look.db, window, owner.tenant_id if owner else None, ask.region)
-    names = await tenant_names(look.db)
+    names = await tenant_names(look.db, (each.tenant_id for each in uses))
     return ShownPoolUsage(
         start=iso_time(window.start_ms),
         end=iso_time(window.end_ms),

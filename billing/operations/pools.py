@@ -63,9 +63,9 @@ class PoolDedication(msgspec.Struct, frozen=True, kw_only=True):
 @operation("pools.list", "GET /pools/owners", may=STAFF, uses=Uses(reads="pool_owner tenant"))
 async def list_pool_owners(look: Look, ask: AskNothing) -> ListedPage[OwnedPool]:
     """List pools' owners, present and past."""
-    names = await tenant_names(look.db)
     async with look.db.session() as session:
         owned = await owners.owners_of(session)
+    names = await tenant_names(look.db, (each.tenant_id for times in owned.values() for each in times))
     return ListedPage(
         [
             OwnedPool(

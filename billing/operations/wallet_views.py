@@ -1,5 +1,6 @@
 """Operations that show prepaid money, and change what is said and done about it: its alerts, what is owed."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -175,8 +176,9 @@ async def list_wallets(look: Look, ask: ListQuestion) -> ListedPage[WalletFacts]
     """List the tenants that have a wallet by name, with what is left now."""
     statement = select(Tenant).join(Wallet, col(Wallet.tenant_id) == col(Tenant.tenant_id))
     page: ListedPage[Tenant] = await listed_page(look, ask, statement, col(Tenant.name), lambda row: row)
-    owed = await owed_by_each(look.db, [row.tenant_id for row in page.items])
-    return ListedPage([await _wallet(look, row, owed.get(row.tenant_id, 0)) for row in page.items], page.next)
+    ids = [row.tenant_id for row in page.items]
+    owed, states = await owed_by_each(look.db, ids), await wallets.wallet_states(look.db, ids, look.now_ms())
+    return ListedPage([_wallet(row, states[row.tenant_id], owed) for row in page.items], page.next)
 
 
 @operation(
@@ -259,15 +261,13 @@ async def set_alert(change: Change, ask: SetWalletAlert) -> WalletAlertFacts:
     return WalletAlertFacts(owner, sorted(ask.percents))
 
 
-async def _wallet(look: Look, row: Tenant, owed_nano: int) -> WalletFacts:
-    state = await wallets.wallet_state(look.db, row.tenant_id, look.now_ms())
-    assert state is not None, "the page has tenants with a wallet, of one snapshot"
+def _wallet(row: Tenant, state: wallets.WalletState, owed: Mapping[str, int]) -> WalletFacts:
     return WalletFacts(
         tenant=row.tenant_id,
         name=row.name,
         left=MoneyAmount.of(state.limit_nano - state.posted_nano),
         used=MoneyAmount.of(state.posted_nano),
-        owed=MoneyAmount.of(owed_nano),
+        owed=MoneyAmount.of(owed.get(row.tenant_id, 0)),
         next_expiry=iso_time(state.next_expiry_ms),
         closed=iso_time(row.closed_ms),
     )

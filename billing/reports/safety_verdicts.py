@@ -15,7 +15,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.periods import FIRST_MS, UTC_ZONE, Calendar, PeriodWindow
 from billing.prices.calendars import calendar_in
 from billing.tables.refusals import RefusalMinute
-from billing.tables.tenants import Tenant, UsageRow
+from billing.tables.tenants import HAS_VERDICTS, Tenant, UsageRow
 from billing.usage import sided
 from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
@@ -141,5 +141,5 @@ def _found(session: AsyncSession, usage: _Days, tenant_id: str | None) -> Any:
     actions = of_texts(categories.c.value).table_valued("key", "value", name="actions")
     number = func.sum(cast(actions.c.value, BigInteger))
     by = (categories.c.key, actions.c.key)
-    statement = usage.summed(tenant_id, by, cast(number, BigInteger), func.count())
+    statement = usage.summed(tenant_id, by, cast(number, BigInteger), func.count()).where(HAS_VERDICTS)
     return statement.join(categories, true()).join(actions, true())

@@ -25,13 +25,14 @@ async def write_rows(db: Database, rows: Iterable[TableBase]) -> None:
                 await _write(connection, table, found)
 
 
-async def refresh_statistics(db: Database) -> None:
-    """Let Postgres' planner know what was written; it would by itself within a minute."""
+async def refresh_statistics(db: Database, vacuum: bool = False) -> None:
+    """Let Postgres' planner know what was written, and with `vacuum` what all readers see; it would by itself
+    within minutes."""
     if db.dialect == "sqlite":
         return
     async with db.engine.connect() as connection:
         await connection.execution_options(isolation_level="AUTOCOMMIT")
-        await connection.exec_driver_sql("VACUUM ANALYZE")
+        await connection.exec_driver_sql("VACUUM ANALYZE" if vacuum else "ANALYZE")
 
 
 async def _write(connection: AsyncConnection, table: Table, rows: Sequence[TableBase]) -> None:

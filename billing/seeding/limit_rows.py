@@ -39,6 +39,7 @@ def limit_rows(
         for scope in ids
         if number < len(ids[scope])
     ]
+    scopes = list(dict.fromkeys(scopes))  # keys that were rotated have one owner
     for number, (scope, id) in enumerate(scopes[: of.limits]):
         for ended in (None, at_ms + DAY_MS // 24) if number % 3 == 0 else (None,):
             limit = QuotaPolicy(

@@ -35,7 +35,7 @@ class UsageSource:
 
 
 @dataclass
-class SeededTenant:
+class FilledTenant:
     """A tenant's rows, and what usage events need of it. `admin`: one of its people."""
 
     shape: TenantShape
@@ -44,7 +44,7 @@ class SeededTenant:
     rows: SeededRows = field(default_factory=SeededRows)
 
 
-def seeded_tenant(shape: SeedShape, of: TenantShape, plans: list[str]) -> SeededTenant:
+def seeded_tenant(shape: SeedShape, of: TenantShape, plans: list[str]) -> FilledTenant:
     """A tenant that came at some time in the first half of the shape's days."""
     chance = chance_of(shape, "tenant", of.rank)
     born = shape.start_ms + chance.randrange(shape.days * DAY_MS // 2)
@@ -67,7 +67,7 @@ def seeded_tenant(shape: SeedShape, of: TenantShape, plans: list[str]) -> Seeded
     maker.rows.add(limit_rows(shape, of, chance, tenant, (projects, [key.owner_key for key in keys], users)))
     pairs = [(key.id, key.project_id) for key in keys]
     source = UsageSource(tenant.tenant_id, tenant.name, of.rank, of.events, pairs, users)
-    return SeededTenant(of, source, admin, maker.rows)
+    return FilledTenant(of, source, admin, maker.rows)
 
 
 class _TenantRows:

@@ -82,6 +82,8 @@ class UsageLine(TableBase, table=True):
 class RollupHour(TableBase, table=True):
     """Sums of a tenant's lines by hour (UTC, of the request's end) and payer."""
 
+    __table_args__ = (Index("ix_rollup_hour_pool", "pool", "hour_ms"),)
+
     tenant_id: str = Field(primary_key=True)
     hour_ms: int = Field(primary_key=True, sa_type=BigInteger)
     project_id: str = Field(primary_key=True)

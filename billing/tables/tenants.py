@@ -5,11 +5,12 @@ Usage rows hold no foreign keys: an ended request is posted whatever became of i
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlmodel import Field
 
 from core.sql.database import TableBase
 
+HAS_VERDICTS = text("CAST(safety_verdicts AS TEXT) <> '{}'")  # of few rows, which an index has
 PLATFORM = ""  # tenant_id of the platform's own rows, such as price books for all tenants
 
 
@@ -214,10 +215,16 @@ class UsageRow(TableBase, table=True):
         CheckConstraint("output_text >= 0", name="ck_usage_event_output_text"),
         CheckConstraint("output_reasoning >= 0", name="ck_usage_event_output_reasoning"),
         CheckConstraint("cost_nano >= 0", name="ck_usage_event_cost"),
-        Index("ix_usage_event_tenant_ended", "tenant_id", "ended_ms"),
+        Index("ix_usage_event_tenant_ended", "tenant_id", "ended_ms", "code"),
         Index("ix_usage_event_accepted", "tenant_id", "accepted_ms"),
-        Index("ix_usage_event_ended", "ended_ms"),
+        Index("ix_usage_event_ended", "ended_ms", "code"),
         Index("ix_usage_event_user", "tenant_id", "user_id", "ended_ms"),
+        Index(
+            "ix_usage_event_verdicts",
+            *("tenant_id", "ended_ms"),
+            sqlite_where=HAS_VERDICTS,
+            postgresql_where=HAS_VERDICTS,
+        ),
     )
 
     tenant_id: str = Field(primary_key=True)

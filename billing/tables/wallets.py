@@ -101,6 +101,8 @@ class BudgetSpent(TableBase, table=True):
     by time of acceptance. `scope` key_chain: a key with all that it was rotated into, under the first one.
     Follows from the lines; kept so that posting need not sum them."""
 
+    __table_args__ = (Index("ix_budget_spent_window", "tenant_id", "scope", "period", "window_start_ms"),)
+
     tenant_id: str = Field(primary_key=True)
     scope: str = Field(primary_key=True)
     scope_id: str = Field(primary_key=True)
@@ -111,10 +113,12 @@ class BudgetSpent(TableBase, table=True):
 
 
 class BudgetWatermark(TableBase, table=True):
-    """The last line of a tenant that its rows of BudgetSpent contain."""
+    """The last line of a tenant that its rows of BudgetSpent contain. `since_ms`: when they were made anew;
+    of a window that began later, every owner who spent has a row."""
 
     tenant_id: str = Field(primary_key=True)
     line_seq: int = Field(sa_type=BigInteger)
+    since_ms: int = Field(default=0, sa_type=BigInteger)
 
 
 class BudgetAlert(TableBase, table=True):

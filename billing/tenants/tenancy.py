@@ -3,7 +3,7 @@
 Closed tenants and projects keep their rows: nothing used or billed changes. Their keys are refused.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from core.ids import uuid7
 from core.names import checked_name, forms_of
 from core.redis.client import RedisClient
 from core.sql.database import Database, id_first
+from core.sql.selects import select_columns
 
 CONTROL_CHANNEL = "parley:control"
 ACCESS_CHANGED = "access_changed"
@@ -81,18 +82,16 @@ async def list_tenants(db: Database) -> Sequence[Tenant]:
         return (await session.exec(select(Tenant).order_by(col(Tenant.tenant_id)))).all()
 
 
-async def tenant_names(db: Database) -> dict[str, str]:
-    """Tenants' names by id. For operators."""
-    return {tenant.tenant_id: tenant.name for tenant in await list_tenants(db)}
-
-
-async def names_of_these(db: Database, ids: Collection[str]) -> dict[str, str]:
-    """Names by id of these tenants, few of many. For operators."""
-    if not ids:
-        return {}
-    statement = select(Tenant.tenant_id, Tenant.name).where(col(Tenant.tenant_id).in_(sorted(ids)))
-    async with db.session() as session:
-        return dict((await session.exec(statement)).all())
+async def tenant_names(db: Database, ids: Iterable[str] | None = None) -> dict[str, str]:
+    """Tenants' names by id; None: of all. For operators."""
+    statement = select_columns(col(Tenant.tenant_id), col(Tenant.name))
+    if ids is not None:
+        if not (named := sorted(set(ids))):
+            return {}
+        statement = statement.where(col(Tenant.tenant_id).in_(named))
+    async with db.looking() as connection:
+        rows: Sequence[Any] = (await connection.execute(statement)).all()
+    return {id: name for id, name in rows}
 
 
 async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:

@@ -16,13 +16,16 @@ from billing.budgets.spent import (
     BudgetSum,
     SpendingScope,
     TenantBudgets,
+    kept_since,
+    kept_spenders,
+    kept_sums,
     open_budgets,
     row_key,
     spent_by_owner,
     sums_from_lines,
 )
 from billing.budgets.thresholds import budgets_reached, limit_at, store_alerts
-from billing.periods import Period, PeriodWindow, window_at, zone_named
+from billing.periods import Period, PeriodWindow
 from billing.tables.ledger import LedgerHead
 from billing.tables.limits import Budget
 from billing.tables.tenants import Tenant
@@ -99,11 +102,11 @@ async def budget_standings(
         assert tenant is not None
         found: list[tuple[Budget, list[BudgetStanding]]] = []
         for of in await open_budgets(session, [tenant_id]):
-            for budget in of.budgets:
-                if of_ids is not None and budget.id not in of_ids:
-                    continue
-                window = window_at(Period(budget.period), zone_named(of.time_zone), at_ms)
-                amounts = await _amounts(session, of, budget, window, each_max)
+            wanted = [budget for budget in of.budgets if of_ids is None or budget.id in of_ids]
+            sums = await _SpendingSums.of(session, of, wanted, at_ms)
+            for budget in wanted:
+                window = of.window_of(budget.period, at_ms)
+                amounts = await sums.amounts(budget, window, each_max)
                 limit_nano = limit_at(budget, at_ms)
                 began_ms = max(window.start_ms, tenant.created_ms)
                 found.append(
@@ -125,19 +128,83 @@ async def budget_standings(
     return found
 
 
-async def _amounts(
-    session: AsyncSession, of: TenantBudgets, budget: Budget, window: PeriodWindow, each_max: int
-) -> list[tuple[SpendingScope, int]]:
-    statement = spent_by_owner(of.tenant_id, budget.scope, window)
-    owner, amount = statement.selected_columns
-    if budget.scope == "tenant" or budget.scope_id:
-        key = BudgetSum(SpendingScope(budget.scope, budget.scope_id), budget.period, window)
-        return [(key.counted, (await sums_from_lines(session, of.tenant_id, [key]))[key])]
-    statement = statement.where(owner != "").order_by(amount.desc(), owner)
+@dataclass(frozen=True)
+class _SpendingSums:
+    """Sums of a tenant's budgets: the kept ones where they have all, else by the lines. `since_ms` None: none
+    are up to date; `kept`: of budgets of one; `began_ms`: when those for each began to be counted."""
+
+    session: AsyncSession
+    budgets: TenantBudgets
+    since_ms: int | None
+    kept: dict[BudgetSum, int]
+    began_ms: dict[str, int]
+
+    @classmethod
+    async def of(
+        cls, session: AsyncSession, budgets: TenantBudgets, wanted: Sequence[Budget], at_ms: int
+    ) -> "_SpendingSums":
+        tenant, since_ms = budgets.tenant_id, await kept_since(session, budgets.tenant_id)
+        if since_ms is None:
+            return cls(session, budgets, None, {}, {})
+        of_one = [_sum_of(each, budgets.window_of(each.period, at_ms)) for each in wanted if _is_of_one(each)]
+        each = [budget for budget in wanted if not _is_of_one(budget)]
+        began_ms = {budget.id: await _counted_since(session, budget) for budget in each}
+        return cls(session, budgets, since_ms, await kept_sums(session, tenant, of_one), began_ms)
+
+    async def amounts(
+        self, budget: Budget, window: PeriodWindow, each_max: int
+    ) -> list[tuple[SpendingScope, int]]:
+        """Whose spending counts in a budget's window, and how much it is, the largest first."""
+        tenant = self.budgets.tenant_id
+        if _is_of_one(budget):
+            key = _sum_of(budget, window)
+            if key not in self.kept:  # nothing was posted in it since the budget was set
+                return [(key.counted, (await sums_from_lines(self.session, tenant, [key]))[key])]
+            return [(key.counted, self.kept[key])]
+        most = each_max + len(self.budgets.budgets)
+        if self.since_ms is not None and max(self.since_ms, self.began_ms[budget.id]) <= window.start_ms:
+            rows = await kept_spenders(self.session, tenant, budget.scope, budget.period, window, most)
+        else:
+            rows = await _spenders(self.session, tenant, budget, window, most)
+        counted = [(SpendingScope(budget.scope, name), nano) for name, nano in rows]
+        of_budget = [each for each in counted if budget in self.budgets.budgets_on(each[0], budget.period)]
+        return of_budget[:each_max]
+
+
+def _is_of_one(budget: Budget) -> bool:
+    return budget.scope == "tenant" or bool(budget.scope_id)
+
+
+def _sum_of(budget: Budget, window: PeriodWindow) -> BudgetSum:
+    return BudgetSum(SpendingScope(budget.scope, budget.scope_id), budget.period, window)
+
+
+async def _counted_since(session: AsyncSession, budget: Budget) -> int:
+    """When spending of each began to be counted as a budget does: an edit ends it and begins another."""
+    alike = select(col(Budget.created_ms), col(Budget.ended_ms)).where(
+        col(Budget.tenant_id) == budget.tenant_id,
+        col(Budget.scope) == budget.scope,
+        col(Budget.scope_id) == budget.scope_id,
+        col(Budget.period) == budget.period,
+        col(Budget.ended_ms).is_not(None),
+    )
+    began_ms = budget.created_ms
     connection = await session.connection()
-    rows: Sequence[Any] = (await connection.execute(statement.limit(each_max + len(of.budgets)))).all()
-    counted = [(SpendingScope(budget.scope, name), int(nano)) for name, nano in rows]
-    return [each for each in counted if budget in of.budgets_on(each[0], budget.period)][:each_max]
+    rows: Sequence[Any] = (await connection.execute(alike.order_by(col(Budget.ended_ms).desc()))).all()
+    for created_ms, ended_ms in rows:
+        if ended_ms >= began_ms:
+            began_ms = min(began_ms, created_ms)
+    return began_ms
+
+
+async def _spenders(
+    session: AsyncSession, tenant_id: str, budget: Budget, window: PeriodWindow, most: int
+) -> list[tuple[str, int]]:
+    statement = spent_by_owner(tenant_id, budget.scope, window)
+    owner, amount = statement.selected_columns
+    ordered = statement.where(owner != "").order_by(amount.desc(), owner).limit(most)
+    rows: Sequence[Any] = (await (await session.connection()).execute(ordered)).all()
+    return [(name, int(nano)) for name, nano in rows]
 
 
 def exhausted_at(limit_nano: int, spent_nano: int, window: PeriodWindow, at_ms: int) -> int | None:

@@ -7,6 +7,7 @@ account `wallet:<kind>:<id>`; expiry debits that account and credits `breakage`.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -27,6 +28,7 @@ from core.clock import now_ms
 from core.errors import bad_request
 from core.ids import uuid7
 from core.sql.database import Database
+from core.sql.selects import select_columns
 
 SOURCES = {GrantKind.PAID: "stripe_clearing", GrantKind.PROMO: "promo_expense"}
 PRIORITIES = {GrantKind.PAID: 50, GrantKind.PROMO: 10}
@@ -69,21 +71,40 @@ class WalletState:
 
 async def wallet_state(db: Database, tenant_id: str, at_ms: int) -> WalletState | None:
     """Read the tenant's money at a time (Unix ms, not in the past) in one snapshot; None: it is postpaid."""
-    spendable = (
-        col(WalletGrant.tenant_id) == tenant_id,
-        col(WalletGrant.left_nano) > 0,
-        col(WalletGrant.expires_ms).is_(None) | (col(WalletGrant.expires_ms) > at_ms),
+    return (await wallet_states(db, [tenant_id], at_ms)).get(tenant_id)
+
+
+async def wallet_states(db: Database, tenants: Sequence[str], at_ms: int) -> dict[str, WalletState]:
+    """Read the money of these tenants' wallets at a time (Unix ms, not in the past) in one snapshot."""
+    grants = (
+        select_columns(
+            col(WalletGrant.tenant_id),
+            func.sum(col(WalletGrant.left_nano)).label("left"),
+            func.min(col(WalletGrant.expires_ms)).label("expiry"),
+        )
+        .where(
+            col(WalletGrant.tenant_id).in_(tenants),
+            col(WalletGrant.left_nano) > 0,
+            col(WalletGrant.expires_ms).is_(None) | (col(WalletGrant.expires_ms) > at_ms),
+        )
+        .group_by(col(WalletGrant.tenant_id))
+        .subquery()
     )
-    left = select(func.coalesce(func.sum(WalletGrant.left_nano), 0)).where(*spendable).scalar_subquery()
-    expiry = select(func.min(WalletGrant.expires_ms)).where(*spendable).scalar_subquery()
-    last = select(col(LedgerHead.line_seq)).where(col(LedgerHead.tenant_id) == tenant_id).scalar_subquery()
-    statement = select(col(Wallet.posted_nano), left, last, expiry).where(col(Wallet.tenant_id) == tenant_id)
+    owner = col(Wallet.tenant_id)
+    statement = (
+        select_columns(
+            owner, col(Wallet.posted_nano), grants.c.left, grants.c.expiry, col(LedgerHead.line_seq)
+        )
+        .outerjoin(grants, grants.c.tenant_id == owner)
+        .outerjoin(LedgerHead, col(LedgerHead.tenant_id) == owner)
+        .where(owner.in_(tenants))
+    )
     async with db.looking() as connection:
-        found = (await connection.execute(statement)).first()
-    if found is None:
-        return None
-    posted, left_nano, line_seq, next_expiry_ms = found
-    return WalletState(posted + int(left_nano), posted, line_seq or 0, next_expiry_ms)
+        rows: Sequence[Any] = (await connection.execute(statement)).all()
+    return {
+        tenant: WalletState(posted + int(left or 0), posted, line_seq or 0, expiry)
+        for tenant, posted, left, expiry, line_seq in rows
+    }
 
 
 async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]) -> bool:

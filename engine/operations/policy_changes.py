@@ -76,7 +76,7 @@ async def _below(
     levels: dict[LevelKey, PolicyDocument] = {place: each for place, each in documents.items() if each}
     if level.tenant_id and document:
         levels[level.tenant_id, ""] = document
-    names = await tenant_names(db)
+    names = await tenant_names(db, (tenant for tenant, _ in levels))
     found = overridden_below(platform if level.tenant_id else document, levels)
     within = [OverrideBelow(_whose(names, at), each) for at, each in found if at != (level.tenant_id, "")]
     return within, len(rows) < BELOW_MAX

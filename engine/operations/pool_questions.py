@@ -1,5 +1,6 @@
 """What operations on pools share: whose requests are meant, in which pool, and finding one in any pool."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -71,10 +72,10 @@ async def owner_named(unit: Look | Order, named: str | None) -> str | None:
         return named
 
 
-async def names_of_tenants(unit: Look) -> dict[str, str]:
-    """Tenants' names by id, of a member its own; none while the database does not answer."""
+async def names_of_tenants(unit: Look, ids: Iterable[str]) -> dict[str, str]:
+    """Names of these tenants by id, of a member its own; none while the database does not answer."""
     try:
-        names = await tenant_names(unit.db)
+        names = await tenant_names(unit.db, ids)
     except (StartupError, SQLAlchemyError, OSError):
         return {}
     return {id: name for id, name in names.items() if unit.who.tenant in (None, id)}

@@ -123,7 +123,7 @@ async def list_requests(look: Look, ask: ListRequests) -> RequestLine:
     queue, owner = pool_named(look, ask.pool), await owner_named(look, ask.tenant)
     await look.watched(owner or PLATFORM, owner or queue.pool)
     found = await Inspection(queue).requests(owner, ask.status, ask.limit)
-    names = await names_of_tenants(look) if found else {}
+    names = await names_of_tenants(look, (row.tenant for row in found)) if found else {}
     rows = [_listed(row, names, look) for row in found]
     return RequestLine(rows, now_ms=await queue.now_ms())
 
@@ -152,8 +152,8 @@ async def show_request(look: Look, ask: NameRequest) -> ShownRequest:
     if found.row.worker and look.who.tenant is None:
         rows = await Inspection(queue).workers()
         worker = next((row for row in rows if row.worker == found.row.worker), None)
-    names = await names_of_tenants(look)
     tenant = found.row.tenant
+    names = await names_of_tenants(look, [tenant])
     shown = found if look.who.tenant is None else without_machines(found)
     return ShownRequest(shown, worker, came_from, names.get(tenant, tenant))
 

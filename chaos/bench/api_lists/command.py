@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import click
 
 from admin.api.callers import OPERATORS_SIDE, SIDES, TENANTS_SIDE
-from billing.seeding.fill import SeededInstallation
+from billing.seeding.fill import FilledInstallation
 from billing.seeding.shapes import SeedShape
 from chaos.bench.api_lists.cases import is_list
 from chaos.bench.api_lists.installation import (
@@ -80,7 +80,7 @@ async def _measured(
 
 
 async def _visits(
-    stack: AsyncExitStack, settings: Settings, seeded: SeededInstallation, urls: dict[str, str], only: str
+    stack: AsyncExitStack, settings: Settings, seeded: FilledInstallation, urls: dict[str, str], only: str
 ) -> list[Visit]:
     largest, small = (seeded.sources[at].tenant for at in (0, len(seeded.sources) // 2))
     staff, members = urls[OPERATORS_SIDE.name], urls[TENANTS_SIDE.name]

@@ -14,7 +14,7 @@ import httpx
 from admin.api.callers import OPERATORS_SIDE, SIDES, TENANTS_SIDE
 from billing.api import PLATFORM, ensure_owner, make_person_code
 from billing.seeding.bulk import refresh_statistics
-from billing.seeding.fill import SeededInstallation, seed_settings
+from billing.seeding.fill import FilledInstallation, seed_settings
 from billing.seeding.shapes import SeedShape
 from billing.seeding.tenant_rows import UsageSource
 from billing.seeding.usage_posting import post_seeded_usage, shared_out
@@ -42,7 +42,7 @@ LIMITS = (
 ENDPOINTS = {OPERATORS_SIDE.name: "PARLEY_CONSOLE_PORT", TENANTS_SIDE.name: "PARLEY_PORTAL_PORT"}
 
 
-async def seed_installation(settings: Settings, shape: SeedShape) -> SeededInstallation:
+async def seed_installation(settings: Settings, shape: SeedShape) -> FilledInstallation:
     """Fill the empty database, settings first, then usage; show the progress."""
     began = time.monotonic()
 
@@ -59,8 +59,9 @@ async def seed_installation(settings: Settings, shape: SeedShape) -> SeededInsta
             ]
             while (await asyncio.wait(parts, timeout=SAY_SECONDS))[1]:
                 tell(f"{await events_in(db):,} usage events are in the books")
+                await refresh_statistics(db)  # else tenants that it never saw are joined row by row
             await asyncio.gather(*parts)
-        await refresh_statistics(db)
+        await refresh_statistics(db, vacuum=True)
         tell(f"{await events_in(db):,} usage events are in the books, and the planner knows")
     return seeded
 
@@ -125,7 +126,7 @@ async def owner_code(settings: Settings) -> str:
     return make_person_code(settings.keyring, member.person.id, PLATFORM, now_ms())
 
 
-def admin_code(settings: Settings, seeded: SeededInstallation, tenant: str) -> str:
+def admin_code(settings: Settings, seeded: FilledInstallation, tenant: str) -> str:
     """A code that signs an admin of a seeded tenant in."""
     return make_person_code(settings.keyring, seeded.admins[tenant], tenant, now_ms())
 

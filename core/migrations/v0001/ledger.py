@@ -42,9 +42,11 @@ def _usage() -> None:
         sa.CheckConstraint("output_text >= 0", name="ck_usage_event_output_text"),
     )
     op.create_index("ix_usage_event_accepted", "usage_event", ["tenant_id", "accepted_ms"])
-    op.create_index("ix_usage_event_ended", "usage_event", ["ended_ms"])
-    op.create_index("ix_usage_event_tenant_ended", "usage_event", ["tenant_id", "ended_ms"])
+    op.create_index("ix_usage_event_ended", "usage_event", ["ended_ms", "code"])
+    op.create_index("ix_usage_event_tenant_ended", "usage_event", ["tenant_id", "ended_ms", "code"])
     op.create_index("ix_usage_event_user", "usage_event", ["tenant_id", "user_id", "ended_ms"])
+    found = "CAST(safety_verdicts AS TEXT) <> '{}'"
+    partial_index("ix_usage_event_verdicts", "usage_event", ["tenant_id", "ended_ms"], found)
     op.create_table(
         "usage_quarantine",
         *text_keys("event_sha256"),
@@ -89,6 +91,7 @@ def _usage() -> None:
             "amount_nano",
         ),
     )
+    op.create_index("ix_rollup_hour_pool", "rollup_hour", ["pool", "hour_ms"])
 
 
 def _ledger() -> None:
@@ -212,10 +215,12 @@ def _spent() -> None:
         *number_keys("window_start_ms", "window_end_ms"),
         *numbers("spent_nano"),
     )
+    window = ["tenant_id", "scope", "period", "window_start_ms"]
+    op.create_index("ix_budget_spent_window", "budget_spent", window)
     op.create_table(
         "budget_watermark",
         *text_keys("tenant_id"),
-        *numbers("line_seq"),
+        *numbers("line_seq", "since_ms"),
     )
 
 
