@@ -126,7 +126,7 @@ async def _requests(look: Look, id: str, else_found: bool, unread: str) -> tuple
             owners = await tenants_holding(look.redis, tenants, id)
         except (RedisError, OSError) as error:
             unread = _unread(error)
-    named = await tenant_names(look.db) if owners else {}
+    named = await tenant_names(look.db, owners)
     for owner in owners:
         await look.watched(owner, id)
     hits = [SearchHit(SearchKind.REQUEST, id, id, owner, named.get(owner, owner)) for owner in owners]
