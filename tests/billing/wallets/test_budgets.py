@@ -266,45 +266,6 @@ async def test_a_budget_for_each_shows_who_spent_the_most(sqlite: Database) -> N
     assert [(found.counted.scope_id, found.left_nano) for found in named] == [("large", 0)]
 
 
-async def test_standings_are_the_lines_whether_sums_are_kept_or_not(database: Database) -> None:
-    """Of budgets for each in their first window, edited ones and those of later windows; and where the sums
-    were made anew, as nobody had a budget for a while."""
-    tenant, now = await a_tenant(database), now_ms()
-    spent: dict[str, int] = {}
-
-    async def spend(*users: str) -> None:
-        owners = [UsageOwner(project="p1", key="k1", user=user) for user in users]
-        events = [
-            an_event(f"{len(spent)}{owner.user}", tenant, owner=owner, accepted_ms=now) for owner in owners
-        ]
-        await use(database, *events)
-        spent.update({user: spent.get(user, 0) + COST for user in users})
-
-    async def check(*shown: str) -> None:
-        for _ in range(2):
-            found = await budget_standings(database, tenant, now, each_max=5)
-            each = {standing.counted.scope_id: standing.spent_nano for _, (*of,) in found for standing in of}
-            assert each == {user: spent[user] for user in shown} | {"": sum(spent.values())}
-            async with database.transaction() as session:  # then by the lines
-                await (await session.connection()).execute(
-                    update(BudgetWatermark).values(line_seq=BudgetWatermark.line_seq - 1)
-                )
-
-    await a_budget(database, tenant, 9 * COST, id="whole")
-    await spend("ann")
-    late = await a_budget(database, tenant, 9 * COST, id="late", scope="user", period="day", created_ms=now)
-    await spend("bob")
-    await check("ann", "bob")
-    async with database.transaction() as session:
-        ended = await session.get(Budget, (tenant, late.id))
-        assert ended is not None
-        ended.created_ms, ended.ended_ms = 0, now
-    await a_budget(database, tenant, COST, id="edited", scope="user", period="day", created_ms=now)
-    await check("ann", "bob")
-    await spend("cid")  # the first posting since the sums are behind
-    await check("ann", "bob", "cid")
-
-
 async def test_a_wallet_alerts_when_little_of_the_last_top_up_is_left(database: Database) -> None:
     """At 20 and at 5 per cent of it; the next top-up alerts anew; what expires counts as gone."""
     tenant, ends = await a_tenant(database, "UTC", "one"), now_ms() + 3_600_000
