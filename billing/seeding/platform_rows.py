@@ -114,8 +114,6 @@ def _proposal(tenant: str, at_ms: int, number: int, nano: int) -> Proposal:
         amount_nano=nano,
         author="Ann",
         by="unix:ann",
-        second="",
-        code_sha256="",
         state=STATES[number % len(STATES)],
         created_ms=at_ms,
         expires_ms=at_ms + DAY_MS,

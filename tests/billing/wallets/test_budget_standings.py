@@ -1,5 +1,7 @@
 """Where budgets stand is read from kept sums, and is what the lines say."""
 
+from typing import Any
+
 from sqlalchemy import update
 
 from billing.posting.biller import post
@@ -17,7 +19,13 @@ COST = 3_700  # of an_event(), in nano-USD
 
 async def open_budget(database: Database, tenant: str, id: str, scope: str, created_ms: int) -> None:
     """A budget for each of a scope."""
-    facts = {"id": id, "scope": scope, "period": "day", "thresholds": [100], "created_ms": created_ms}
+    facts: dict[str, Any] = {
+        "id": id,
+        "scope": scope,
+        "period": "day",
+        "thresholds": [100],
+        "created_ms": created_ms,
+    }
     async with database.transaction() as session:
         session.add(Budget(tenant_id=tenant, limit_nano=9 * COST, **facts))
 
