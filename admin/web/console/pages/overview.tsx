@@ -158,7 +158,7 @@ function Books({ books }: { books: readonly BookLight[] }) {
           <li key={light.check}>
             <button type="button" className={light.state === "unknown" ? "light soft" : "light"} onClick={() => setOpened(light)}>
               <StateShape state={LIGHTS[light.state]} label={light.state} /> <span>{light.title}</span>
-              <span className={light.state === "differs" ? "tabular bad" : "tabular soft"}>{light.state === "unknown" ? light.why : `${light.difference} · ${ageOf(light)}`}</span>
+              <span className={light.state === "unknown" ? "light-why" : light.state === "differs" ? "number bad" : "number soft"}>{light.state === "unknown" ? light.why : `${light.difference} · ${ageOf(light)}`}</span>
             </button>
           </li>
         ))}
