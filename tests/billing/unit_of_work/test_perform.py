@@ -80,7 +80,7 @@ async def test_a_change_is_one_transaction_and_recorded_with_its_reason(stores: 
     assert (row.action, row.author) == ("tenant.create", "Ann")
     assert msgspec.json.decode(row.after)["reason"] == "ticket 7"
     shown = await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))
-    assert shown.terms == made
+    assert msgspec.structs.asdict(shown).items() >= msgspec.structs.asdict(made).items()
 
 
 async def test_a_dry_run_answers_and_changes_nothing(stores: Stores) -> None:
