@@ -9,9 +9,15 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, Route, expect
 
+from billing.people.own_account import set_password
+from billing.people.passwords import Passwords
+from billing.people.persons import create_member
+from billing.tables.tenants import PLATFORM
 from core.configuration.settings import Settings
+from core.operations import Role
 from core.sql.database import Database
 from scripts.page import CONSOLE, build
+from tests.browser.chat_page import PHONE
 from tests.browser.conftest import OpenPage, WatchedPage
 from tests.browser.console_page import running_console
 from tests.browser.overview_sample import overview
@@ -40,13 +46,14 @@ class PlayedOverview:
 
     def __init__(self) -> None:
         self.answer: dict[str, Any] | None = overview()
+        self.status = 200
 
     async def __call__(self, route: Route) -> None:
         """A handler for Playwright. None: the console does not answer."""
         if self.answer is None:
             await route.abort()
         else:
-            await route.fulfill(json=self.answer)
+            await route.fulfill(json=self.answer, status=self.status)
 
 
 async def opened(
@@ -128,3 +135,58 @@ async def test_at_390_pixels_nothing_scrolls_sideways(
     await shot(page, "drawer-390")
     assert await watched.axe() == []
     assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_old_numbers_never_stand_under_all_well(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """Where no news comes, the sentence and the badge say since when, and the numbers stay, soft."""
+    played = PlayedOverview()
+    played.answer = overview("well")
+    code = await staff_code(settings, sqlite)
+    watched = await opened(open_page, console, code, played)
+    page = watched.page
+    await expect(page.get_by_role("heading", level=1)).to_have_text("All well.")
+    played.answer = None
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("It was well")
+    await expect(page.get_by_role("status").filter(has_text="Stale")).to_be_visible()
+    await expect(page.get_by_text("5,881")).to_be_visible()
+    played.answer = overview("well")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("All well.")
+
+
+async def test_a_session_that_ends_leaves_the_page_as_it_is(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """Signing in is asked above it: what stands there, and what was typed, is kept."""
+    played = PlayedOverview()
+    code = await staff_code(settings, sqlite)
+    watched = await opened(open_page, console, code, played)
+    page = watched.page
+    played.status = 401
+    dialog = page.get_by_role("dialog", name="Your session has ended")
+    await expect(dialog.get_by_label("E-mail")).to_be_visible()
+    await expect(page.get_by_text("5,881")).to_be_attached()
+    assert await watched.axe() == []
+
+
+async def test_who_is_not_signed_in_sees_how_to_and_comes_in_by_password(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """On a phone in the dark, too; a wrong password is told beside what was typed."""
+    member = await create_member(sqlite, PLATFORM, "Ann", Role.OWNER, email="ann@example.com")
+    await set_password(sqlite, member.person.id, await Passwords().hash("correct horse battery staple"))
+    watched = await open_page(
+        f"{console}/console/", own=True, color_scheme="dark", viewport=PHONE["viewport"]
+    )
+    page = watched.page
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert await watched.axe() == []
+    await shot(page, "sign-in")
+    await page.get_by_label("E-mail").fill("ann@example.com")
+    await page.get_by_role("textbox", name="Password").fill("wrong")
+    await page.get_by_role("button", name="Sign in", exact=True).click()
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await page.get_by_role("textbox", name="Password").fill("correct horse battery staple")
+    await page.get_by_role("button", name="Sign in", exact=True).click()
+    await expect(page.get_by_role("button", name="Account of Ann")).to_be_visible()
