@@ -1,8 +1,10 @@
 // The overview: is all well? A sentence, then what to do, then the numbers that prove it.
 
-import { useState, type ReactNode } from "react";
+import { useState } from "react";
 import { Drawer } from "@mantine/core";
+import { Command } from "../../shared/components/command";
 import { LineChart } from "../../shared/components/line-chart";
+import { Section } from "../../shared/components/section";
 import { Sentence } from "../../shared/components/sentence";
 import { StateShape } from "../../shared/components/state";
 import { Strip, type StripItem } from "../../shared/components/strip";
@@ -62,17 +64,6 @@ function Remedies({ remedies }: { remedies: Overview["remedies"] }) {
   );
 }
 
-/** A command with a button that copies it. */
-function Command({ text }: { text: string }) {
-  const [copied, setCopied] = useState(false);
-  const copy = async () => {
-    await navigator.clipboard.writeText(text);
-    setCopied(true);
-    setTimeout(() => setCopied(false), 2000);
-  };
-  return <span className="command"><code>{text}</code> <button type="button" className="link" onClick={() => void copy()}>{copied ? "Copied" : "Copy"}</button></span>;
-}
-
 /** The six numbers. */
 function stripOf({ strip }: Overview): StripItem[] {
   const { running, output, first_token: first, between_tokens: between, errors, unbilled } = strip;
@@ -89,15 +80,6 @@ function stripOf({ strip }: Overview): StripItem[] {
 const ERRORS_BAD = 0.01;
 const rounded = (value: number | null | undefined) => (value == null ? null : Math.round(value));
 const milliseconds = (seconds: number | null | undefined) => (seconds == null ? NOBODY_KNOWS : decimal(seconds * 1000, 0));
-
-function Section({ title, note, end, children }: { title: string; note?: string; end?: ReactNode; children: ReactNode }) {
-  return (
-    <section className="section" aria-label={title}>
-      <div className="section-head"><h2>{title}</h2>{note && <span className="note">{note}</span>}<span className="end">{end}</span></div>
-      {children}
-    </section>
-  );
-}
 
 function Pools({ pools }: { pools: Overview["pools"] }) {
   if (!pools.length)

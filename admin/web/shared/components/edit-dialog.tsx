@@ -1,0 +1,179 @@
+// A dialog that changes something: its fields, what the change would do (a dry run), why it is made, and what to do
+// when somebody else was faster. What was typed stays until it is saved or cancelled.
+
+import { Button, Modal, Textarea, TextInput } from "@mantine/core";
+import { useMediaQuery } from "@mantine/hooks";
+import { useQueryClient } from "@tanstack/react-query";
+import { CircleX } from "lucide-react";
+import { useEffect, useRef, useState, type FormEvent, type ReactNode } from "react";
+import { Problem, type Change } from "../api";
+import { ago } from "../format";
+import { sentence } from "../session";
+import "./edit-dialog.css";
+
+/** How a call is to be made. Give `terms(how)` as its query and header, and `how.reason` in its body. */
+export type How = { dryRun: boolean; reason: string; tag: string | undefined; key: string };
+export type ErrorOf = (field: string) => string | undefined;
+
+type Edit<Answer> = {
+  title: string;
+  /** The words of the button that saves. */
+  save: string;
+  onClose: () => void;
+  send: (how: How) => Promise<Answer>;
+  /** What was typed, as one text: a change of it is tried anew. Empty: there is nothing to save yet. */
+  typed: string;
+  /** What the change would do, from the answer of its dry run. Left out: nothing is tried. */
+  preview?: (answer: Answer) => ReactNode;
+  /** After it was saved. Something given is shown in place of the form, as a secret that is shown once. */
+  saved?: (answer: Answer) => ReactNode | void;
+  /** The ETag of what the form began with, and how it is read again. */
+  tag?: string | undefined;
+  reread?: () => Promise<string | undefined>;
+  /** The name that must be typed first. */
+  confirm?: string;
+  /** It takes something away: the button is red. */
+  harmful?: boolean;
+  note?: string;
+  children?: (errorOf: ErrorOf) => ReactNode;
+};
+
+/** The query and headers of a call that changes something. */
+export function terms(how: How) {
+  return { query: { dry_run: how.dryRun }, header: { "Idempotency-Key": how.key, ...(how.tag ? { "If-Match": how.tag } : {}) } };
+}
+
+const TRIED_AFTER_MS = 350;
+
+export function EditDialog<Answer>(edit: Edit<Answer>) {
+  const phone = useMediaQuery("(width < 640px)") ?? false;
+  const queries = useQueryClient();
+  const [reason, setReason] = useState("");
+  const [name, setName] = useState("");
+  const [tag, setTag] = useState(edit.tag);
+  const [conflict, setConflict] = useState<Change[] | null>(null);
+  const [refused, setRefused] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [shown, setShown] = useState<ReactNode>(null);
+  const trial = useTrial(edit, tag);
+  const key = useKeyOf(`${edit.typed} ${reason}`);
+  useEffect(() => setRefused(null), [edit.typed, reason, name]);
+
+  const problem = refused ?? trial.refused;
+  const errorOf: ErrorOf = (field) => (problem?.field === field ? sentence(problem.detail) : undefined);
+  const save = async (event: FormEvent) => {
+    event.preventDefault();
+    const lacking = lack(edit, reason, name);
+    if (lacking) return setRefused(lacking);
+    setBusy(true);
+    try {
+      const answer = await edit.send({ dryRun: false, reason: reason.trim(), tag, key });
+      void queries.invalidateQueries();
+      const left = edit.saved?.(answer);
+      if (left) setShown(left);
+      else edit.onClose();
+    } catch (error) {
+      const told = error instanceof Problem ? error : new Problem(0, String(error));
+      if (told.status === 409 && told.field === "if-match") {
+        setTag(await edit.reread?.().catch(() => undefined));
+        setConflict(told.changes);
+      } else setRefused(told);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const lost = problem && !known(problem.field, edit) ? problem : null;
+  return (
+    <Modal opened onClose={edit.onClose} title={edit.title} size={480} fullScreen={phone} closeOnClickOutside={false}>
+      {shown ? <div className="edit"><div>{shown}</div><div className="edit-foot"><Button onClick={edit.onClose} data-autofocus>Done</Button></div></div> : (
+        <form className="edit" onSubmit={(event) => void save(event)} noValidate>
+          {conflict && <Conflict changes={conflict} />}
+          {edit.children?.(errorOf)}
+          {lost && <p role="alert" className="edit-refused">{sentence(lost.detail)}</p>}
+          {trial.answer !== null && !refused && <div aria-live="polite">{edit.preview?.(trial.answer)}</div>}
+          {edit.confirm !== undefined && (
+            <TextInput label={`Type ${edit.confirm} to confirm`} value={name} onChange={(event) => setName(event.currentTarget.value)} error={errorOf("confirm")} autoComplete="off" spellCheck={false} />
+          )}
+          <Textarea label="Reason" description="Goes to the audit log." value={reason} onChange={(event) => setReason(event.currentTarget.value)} error={errorOf("reason")} maxLength={500} rows={2} />
+          <div className="edit-foot">
+            <span className="note">{edit.note ?? "Nothing changes before you save."}</span>
+            <Button variant="default" onClick={edit.onClose}>Cancel</Button>
+            <Button type="submit" loading={busy} className={edit.harmful ? "harmful" : ""}>{conflict ? "Save over it" : edit.save}</Button>
+          </div>
+        </form>
+      )}
+    </Modal>
+  );
+}
+
+/** Whether a refusal stands beside a field: the fields that a form has are in its `typed`, the dialog has two. */
+function known(field: string | undefined, edit: { typed: string; children?: unknown; confirm?: string }): boolean {
+  if (!field) return false;
+  return field === "reason" || field === "confirm" || (edit.children !== undefined && edit.typed.includes(`"${field}"`));
+}
+
+function lack(edit: { typed: string; confirm?: string; children?: unknown }, reason: string, name: string): Problem | null {
+  if (edit.children && !edit.typed) return new Problem(400, "Nothing is changed yet.");
+  if (edit.confirm !== undefined && name.trim() !== edit.confirm) return new Problem(400, `Type ${edit.confirm}: this is not its name.`, "confirm");
+  return reason.trim() ? null : new Problem(400, "Say why: others read it in the audit log.", "reason");
+}
+
+/** The dry run of what is typed, a moment after it was. */
+function useTrial<Answer>(edit: Edit<Answer>, tag: string | undefined) {
+  const [answer, setAnswer] = useState<Answer | null>(null);
+  const [refused, setRefused] = useState<Problem | null>(null);
+  const send = useRef(edit.send);
+  send.current = edit.send;
+  const wanted = edit.preview !== undefined && (edit.typed !== "" || edit.children === undefined);
+  useEffect(() => {
+    setRefused(null);
+    setAnswer(null);
+    if (!wanted) return;
+    let stopped = false;
+    const waiting = setTimeout(() => {
+      send.current({ dryRun: true, reason: "preview", tag: undefined, key: crypto.randomUUID() }).then(
+        (given) => !stopped && setAnswer(given),
+        (error: unknown) => !stopped && error instanceof Problem && error.status !== 401 && setRefused(error),
+      );
+    }, TRIED_AFTER_MS);
+    return () => {
+      stopped = true;
+      clearTimeout(waiting);
+    };
+  }, [edit.typed, wanted, tag]);
+  return { answer, refused };
+}
+
+/** One name for the call while nothing of it changes: sent again after no answer came, it is done once. */
+function useKeyOf(typed: string): string {
+  const [key, setKey] = useState(() => crypto.randomUUID());
+  useEffect(() => setKey(crypto.randomUUID()), [typed]);
+  return key;
+}
+
+function Conflict({ changes }: { changes: readonly Change[] }) {
+  return (
+    <div role="alert" className="edit-conflict">
+      <CircleX size={16} aria-hidden />
+      <div>
+        <b>Not saved.</b> {changes.length ? changes.map((each) => told(each)).join(" ") : "Somebody changed this meanwhile."} What you typed is kept: look at it again, then save.
+      </div>
+    </div>
+  );
+}
+
+function told({ author, at, action, before, after }: Change): string {
+  const when = at ? ` ${ago(at)}` : "";
+  const what = differences(before, after);
+  return `${author || "Somebody"} changed this${when} (${what || action || "an edit"}).`;
+}
+
+/** `limit 8 → 12`, for each fact that differs. Pure. */
+function differences(before: unknown, after: unknown): string {
+  const [old, now] = [asFacts(before), asFacts(after)];
+  const names = Object.keys({ ...old, ...now }).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
+  return names.map((name) => `${name.replaceAll("_", " ")} ${word(old[name])} → ${word(now[name])}`).join(", ");
+}
+
+const asFacts = (value: unknown) => (typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {});
+const word = (value: unknown) => (value === undefined || value === null ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
