@@ -114,8 +114,9 @@ async def flow(gateway: Site, sinks: Sinks) -> Flow:
 
 
 async def test_nothing_that_is_said_or_secret_is_in_any_sink(flow: Flow, sinks: Sinks):
-    """INV-15: Prompt, answer, key, tickets, resume tokens, an operator's link and cookie."""
-    assert len(flow.secrets) == len(set(flow.secrets)) == 10
+    """INV-15: Prompt, answer, key, tickets, resume tokens, an operator's link, and the cookies of their
+    session and of their browser."""
+    assert len(flow.secrets) == len(set(flow.secrets)) == 11
     everything = sinks.everything
     for each in ("parley_sends_total", "send.handle", flow.id, flow.tenant):
         assert each in everything, "a sink says nothing"
