@@ -17,6 +17,7 @@ from chaos.bench.simulated_workers import SimulatedWorkers
 from chaos.bench.targets import free_port
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
+from chaos.installation.measure import CpuUsage
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.redis.client import connect
@@ -58,18 +59,20 @@ async def _measured(dialect: str, workers: int, pools: int, tenants: int, calls:
         simulated = SimulatedWorkers(redis, settings, workers, pools)
         await simulated.begin(ids, HELD)
         progress(f"{workers} workers hold {workers * HELD:,} requests")
-        url = await stack.enter_async_context(running_console(settings))
+        url, pid = await stack.enter_async_context(running_console(settings))
         client = await stack.enter_async_context(signed_in(url, code))
         await stack.enter_async_context(simulated.beating())
         figures: list[Figure] = []
         for page, path in PAGES.items():
             await _timed(client, path, AT_ONCE)
+            before = CpuUsage.of(pid)
             alone = await _timed(client, path, calls)
+            cpu_ms = 1000 * (CpuUsage.of(pid).cpu_seconds - before.cpu_seconds) / calls
             at_once = await asyncio.gather(
                 *(_timed(client, path, calls // AT_ONCE or 1) for _ in range(AT_ONCE))
             )
             size = len((await client.get(path)).content)
-            figures += figures_of(page, alone, [each for took in at_once for each in took], size)
+            figures += figures_of(page, alone, [each for took in at_once for each in took], cpu_ms, size)
         return figures
 
 
@@ -84,8 +87,8 @@ async def _seeded(settings: Settings, tenants: int) -> tuple[list[str], str]:
 
 
 @asynccontextmanager
-async def running_console(settings: Settings) -> AsyncGenerator[str]:
-    """The base URL of the operators' console, a process until the block ends."""
+async def running_console(settings: Settings) -> AsyncGenerator[tuple[str, int]]:
+    """The base URL of the operators' console, a process until the block ends, and its id."""
     port = free_port()
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")},
@@ -101,7 +104,7 @@ async def running_console(settings: Settings) -> AsyncGenerator[str]:
     url = f"http://127.0.0.1:{port}"
     try:
         await _until_it_answers(url, process)
-        yield url
+        yield url, process.pid
     finally:
         process.terminate()
         async with asyncio.timeout(STOP_SECONDS_MAX):
@@ -139,11 +142,14 @@ async def _timed(client: httpx.AsyncClient, path: str, calls: int) -> list[float
     return took
 
 
-def figures_of(page: str, alone: Sequence[float], at_once: Sequence[float], size: int) -> list[Figure]:
+def figures_of(
+    page: str, alone: Sequence[float], at_once: Sequence[float], cpu_ms: float, size: int
+) -> list[Figure]:
     """Figures of one page. Pure."""
     return [
         Figure(f"{page}, p50", round(percentile(alone, 0.5), 1), "ms"),
         Figure(f"{page}, p95", round(percentile(alone, 0.95), 1), "ms", most=PAGE_MS_MAX),
         Figure(f"{page}, {AT_ONCE} pages at once, p95", round(percentile(at_once, 0.95), 1), "ms"),
+        Figure(f"{page}, CPU of the console a call", round(cpu_ms, 1), "ms"),
         Figure(f"{page}, answer", round(size / 1024, 1), "KiB"),
     ]
