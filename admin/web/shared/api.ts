@@ -16,6 +16,8 @@ export class Problem extends Error {
     readonly field?: string,
     readonly changes: Change[] = [],
     readonly see?: Record<string, unknown>,
+    /** The code behind urn:parley:problem: */
+    readonly code: string = "",
   ) {
     super(detail);
   }
@@ -28,16 +30,36 @@ export function rememberToken(token: string | null): void {
   csrf = token ?? "";
 }
 
+let showSecondFactor: (() => Promise<boolean>) | null = null;
+
+/** What asks for the code that a write waits for; false where the person gave up. */
+export function askSecondFactorWith(ask: typeof showSecondFactor): void {
+  showSecondFactor = ask;
+}
+
+const writes = new Map<string, Request>(); // as they were sent, to send them once more
+
 const guard: Middleware = {
-  onRequest({ request }) {
+  onRequest({ request, id }) {
     if (request.method === "GET") return request;
     request.headers.set("x-parley-csrf", csrf);
     if (!request.headers.has("idempotency-key")) request.headers.set("idempotency-key", crypto.randomUUID());
+    writes.set(id, request.clone());
     return request;
   },
-  async onResponse({ response }) {
-    if (!response.ok) throw await problemOf(response);
-    return undefined;
+  async onResponse({ response, id }) {
+    const again = writes.get(id);
+    writes.delete(id);
+    if (response.ok) return undefined;
+    const problem = await problemOf(response);
+    if (problem.code !== "second_factor" || !again || !(await showSecondFactor?.())) throw problem;
+    again.headers.set("x-parley-csrf", csrf);
+    const second = await fetch(again);
+    if (!second.ok) throw await problemOf(second);
+    return second;
+  },
+  onError({ id }) {
+    writes.delete(id);
   },
 };
 
@@ -78,5 +100,6 @@ async function problemOf(response: Response): Promise<Problem> {
   const field = typeof told["field"] === "string" ? told["field"] : undefined;
   const changes = Array.isArray(told["changes"]) ? (told["changes"] as Change[]) : [];
   const see = told["see"] as Record<string, unknown> | undefined;
-  return new Problem(response.status, detail, field, changes, see);
+  const code = typeof told["type"] === "string" ? told["type"].replace(/^urn:parley:problem:/, "") : "";
+  return new Problem(response.status, detail, field, changes, see, code);
 }

@@ -5,6 +5,8 @@ import { useQueryClient } from "@tanstack/react-query";
 import { createContext, use, useEffect, useState, type FormEvent, type ReactNode } from "react";
 import { get, post, Problem, rememberToken } from "./api";
 import { Mark } from "./components/mark";
+import { SecondFactorDialog } from "./second-factor";
+import { sentence } from "./words";
 import "./session.css";
 
 /** The answer of GET /api/me. `may`: names of operations. */
@@ -19,7 +21,7 @@ export type Me = {
   second_factor: "shown" | "needed";
 };
 
-type Session = { me: Me; may: (operation: string) => boolean; signOut: () => Promise<void>; secondFactor: (code: string) => Promise<void> };
+type Session = { me: Me; may: (operation: string) => boolean; signOut: () => Promise<void> };
 const SessionContext = createContext<Session | null>(null);
 
 /** The session of whoever looks at this page. */
@@ -101,11 +103,11 @@ export function SignedIn({ children, product }: { children: ReactNode; product: 
       await post("/api/sign-out", {});
       location.assign(location.pathname);
     },
-    secondFactor: async (totp) => enter((await post("/api/second-factor", { totp })) as Me),
   };
   return (
     <SessionContext value={session}>
       {children}
+      <SecondFactorDialog onShown={async () => enter((await get("/api/me")) as Me)} />
       <Modal
         opened={ended}
         onClose={() => undefined}
@@ -181,10 +183,4 @@ function SignInForm({ why, onSignedIn, titled = true }: { why: string; onSignedI
       )}
     </form>
   );
-}
-
-/** A text of the API as a sentence. */
-export function sentence(text: string): string {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }

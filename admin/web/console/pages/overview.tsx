@@ -13,7 +13,7 @@ import { api, answered, type Schemas } from "../../shared/api";
 import { clock, count, decimal, lasting, moment, NOBODY_KNOWS, percent } from "../../shared/format";
 import { useFreshness } from "../../shared/freshness";
 import { useLive } from "../../shared/live";
-import { sentence } from "../../shared/session";
+import { sentence } from "../../shared/words";
 import "./overview.css";
 
 type Overview = Schemas["Overview"];

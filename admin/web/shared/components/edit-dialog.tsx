@@ -8,7 +8,7 @@ import { CircleX } from "lucide-react";
 import { useEffect, useRef, useState, type FormEvent, type ReactNode } from "react";
 import { Problem, type Change } from "../api";
 import { ago } from "../format";
-import { sentence } from "../session";
+import { sentence } from "../words";
 import "./edit-dialog.css";
 
 /** How a call is to be made. Give `terms(how)` as its query and header, and `how.reason` in its body. */
