@@ -1,5 +1,7 @@
 """The operation `overview.show`: how the platform does, at a glance."""
 
+from weakref import WeakKeyDictionary
+
 import msgspec
 
 from admin.overview.answer import Overview
@@ -10,14 +12,18 @@ from admin.overview.numbers import load_of, strip_of
 from admin.overview.pool_states import waiting_by_class
 from admin.overview.reading import read_facts
 from admin.overview.remedies import remedies_of
+from admin.overview.shared_reads import SharedReads
 from admin.overview.verdict import verdict_of
 from billing.api import Look
 from core.access.processes import FIGURES, POOLS
 from core.clock import iso_time
 from core.operations import STAFF, Role, Uses, operation
+from core.redis.client import RedisClient
 from engine.api import WORKER_READS
 
 SEES_NO_POOLS = frozenset({Role.FINANCE})
+
+_shared: WeakKeyDictionary[RedisClient, dict[bool, SharedReads[OverviewFacts]]] = WeakKeyDictionary()
 
 
 class ShowOverview(msgspec.Struct, frozen=True):
@@ -38,7 +44,9 @@ async def show_overview(look: Look, ask: ShowOverview) -> Overview:
     """Show how the platform does: a verdict in a sentence, what would help, and the numbers behind it.
 
     Finance sees the books and what happened, not workers and requests."""
-    return overview_of(await read_facts(look, look.who.role not in SEES_NO_POOLS))
+    sees_pools = look.who.role not in SEES_NO_POOLS
+    shared = _shared.setdefault(look.redis, {}).setdefault(sees_pools, SharedReads())
+    return overview_of(await shared.get(lambda: read_facts(look, sees_pools)))
 
 
 def overview_of(facts: OverviewFacts) -> Overview:
