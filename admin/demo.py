@@ -14,6 +14,7 @@ from billing.api import (
     find_project,
     find_tenant,
     key_for_link,
+    list_tenants,
     set_tenant,
 )
 from core.errors import Refused, StartupError
@@ -49,19 +50,22 @@ class UpFile:
 
 @dataclass(frozen=True)
 class Demo:
-    """The demo key's principal, its secret, and the user (an id) of its sign-in links."""
+    """The demo key's principal, its secret, and the user (an id) of its sign-in links. `alone`: there is no
+    other tenant."""
 
     principal: Principal
     secret: str
     user: str
+    alone: bool = False
 
 
 async def demo_key(db: Database, up_file: Path) -> Demo:
     """The key of the last start where it still works, else a new one; the tenant is made once."""
+    alone = {tenant.name for tenant in await list_tenants(db)} <= {TENANT}
     kept = _kept_key(up_file)
     principal = await authenticate_key(db, kept) if kept else None
     if principal is not None and kept is not None:
-        return Demo(principal, kept, await _link_user(db, principal))
+        return Demo(principal, kept, await _link_user(db, principal), alone)
     tenant = await find_tenant(db, TENANT)
     if tenant is None:
         made = await create_tenant(db, TENANT)
@@ -71,7 +75,7 @@ async def demo_key(db: Database, up_file: Path) -> Demo:
     _, secret = await create_key(db, tenant.tenant_id, project.id, name=KEY_NAME)
     made = await authenticate_key(db, secret)
     assert made is not None, "a new key is good"
-    return Demo(made, secret, await _link_user(db, made))
+    return Demo(made, secret, await _link_user(db, made), alone)
 
 
 async def _link_user(db: Database, principal: Principal) -> str:

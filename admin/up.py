@@ -186,7 +186,8 @@ class PlatformStart:
             f"  Console   {operator}\n"
             f"  Tenant    {up.tenant}\n"
             f"  API key   {up.key}\n"
-            f"  Metrics   {up.metrics or 'off'}\n\n"
+            f"  Metrics   {up.metrics or 'off'}\n"
+            f"{self._example() if demo.alone else ''}\n"
             "  The links sign one browser in, once; the key works until revoked (kept in "
             f"{self._up_file}).\n"
             f"  Another   {_program(self._settings)} keys sign-in-link --tenant {up.tenant} --user {USER} "
@@ -195,6 +196,10 @@ class PlatformStart:
             f"  Logs      {self._settings.home / 'logs'}\n"
             "  Stop      Ctrl-C\n"
         )
+
+    def _example(self) -> str:
+        command = f"{_program(self._settings)} demo seed"
+        return f"  Example   {command}   fills the console with two months of examples\n"
 
     async def _ready(self, url: str, metrics: str, stop: asyncio.Event) -> bool:
         """Wait for /readyz, printing the missing part whenever it changes. False: stopped before."""

@@ -1,5 +1,5 @@
-"""Commands of this package that belong to another package's groups, and what `parley restore` does with its
-books. Kept out of billing.api, so that a worker's start does not import them."""
+"""Commands of this package that belong to another package's groups, and what `parley restore` and `parley
+demo` do with its books. Kept out of billing.api, so that a worker's start does not import them."""
 
 from billing.audit_heads.restore_log import is_restored
 from billing.cli.requests import find_command
@@ -10,7 +10,7 @@ from billing.posting.usage_stream import EndedStream, active_consumers
 from billing.quota.posted_spending import last_line
 from billing.quota.redis_keys import posted_key
 from billing.reconciliation.run import EVERYTHING
-from billing.reconciliation.tenant_keys import slot_sums
+from billing.reconciliation.tenant_keys import look_at_streams, slot_sums
 from billing.reconciliation.unbilled import EndedPoolHour
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "held_by_tenant",
     "is_restored",
     "last_line",
+    "look_at_streams",
     "posted_key",
     "restored_faults",
     "slot_sums",

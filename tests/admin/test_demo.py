@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from admin.demo import UpFile, demo_key
-from billing.api import create_key, create_project, find_tenant, user_id
+from billing.api import create_key, create_project, create_tenant, find_tenant, user_id
 from billing.tenants.keys import list_keys, revoke_key
 from billing.tenants.users import close_user
 from core.errors import StartupError
@@ -42,6 +42,9 @@ async def test_the_tenant_is_made_once_and_its_key_kept(sqlite: Database, redis:
     assert demo.user == await user_id(sqlite, tenant.tenant_id, "demo", 9)
     again = await demo_key(sqlite, kept(path, demo.secret))
     assert again == demo
+    assert demo.alone
+    await create_tenant(sqlite, "other")
+    assert not (await demo_key(sqlite, path)).alone
     await revoke_key(sqlite, redis, tenant.tenant_id, demo.principal.key)
     new = await demo_key(sqlite, path)
     assert (new.principal.tenant, new.user) == (tenant.tenant_id, demo.user)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,18 @@ def test_the_operator_is_told_where_everything_is(
         f"Logs      {home}/logs",
         "Stop      Ctrl-C",
     ]
+
+
+def test_the_example_is_shown_while_nobody_else_is_there(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """As a command that can be typed; whoever has tenants of their own is not asked to fill them up."""
+    monkeypatch.setattr(f"{__name__}.DEMO", replace(DEMO, alone=True))
+    Announced(home, monkeypatch).by(up_at(home))
+    shown = (
+        f"  Example   PARLEY_HOME={home} parley demo seed   fills the console with two months of examples\n"
+    )
+    assert shown in capsys.readouterr().out
 
 
 def test_a_script_is_told_in_json(

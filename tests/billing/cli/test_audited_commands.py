@@ -39,6 +39,7 @@ ELSEWHERE = {
     "runs stop": "tests/billing/unit_of_work/test_runs.py::test_a_run_is_stopped_at_another_console",
     "approvals approve": "tests/billing/approvals/test_approvals.py::test_a_move_above_the_limit_takes_two",
     "approvals reject": "tests/billing/approvals/test_approvals.py::test_a_proposal_that_is_rejected_is_over",
+    "demo seed": "tests/admin/examples/test_seed.py::test_all_is_booked_and_every_check_is_equal",
     "console": "tests/admin/test_console.py::test_links_and_sign_ins_are_recorded",
     "models add": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
     "models answers": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
