@@ -39,7 +39,7 @@ from engine.models.known import RECORD, record_of, registered
 from engine.models.registry import ModelRecord
 from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.node import cpu_share
-from engine.node.reports import PoolNodes, WorkerOrderKind
+from engine.node.reports import WORKERS_MAX, PoolNodes, WorkerOrderKind
 from engine.node.supervised_worker import ENGINE_DEAD
 from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
@@ -112,7 +112,9 @@ def worker_command(name: str | None, unsure: bool, record: Path | None, pool: st
 
 
 @engine.command("supervisor")
-@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="How many to run.")
+@click.option(
+    "--workers", default=1, show_default=True, type=click.IntRange(0, WORKERS_MAX), help="How many to run."
+)
 @pool_option
 def supervisor_command(workers: int, pool: str | None) -> None:
     """Keep this node's workers running and the pool tidy. A second pool is a second supervisor.

@@ -19,6 +19,7 @@ from engine.queue.script_calls import PoolCall
 
 REPORT_LEASE_MS = 5_000
 ORDER_KEEP_MS = 15_000
+WORKERS_MAX = 64  # of one supervisor
 
 Call = TypeVar("Call", bound=PoolCall)
 Reply = TypeVar("Reply")
@@ -56,7 +57,9 @@ class WorkerReport(msgspec.Struct, frozen=True):
 
 
 class NodeReport(msgspec.Struct, frozen=True):
-    """One supervisor and its worker indexes. `devices_missing`: the reason why no GPU could be read."""
+    """One supervisor and its worker indexes. `devices_missing`: the reason why no GPU could be read.
+
+    `workers`: how many it was told to run, None from a release that cannot be told while it runs."""
 
     supervisor: str
     node: str
@@ -64,6 +67,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     slots: list[WorkerReport]
     devices: list[DeviceHealth] = []
     devices_missing: str = ""
+    workers: int | None = None
 
 
 class ReadyTime(msgspec.Struct, frozen=True):
@@ -77,14 +81,15 @@ class ReadyTime(msgspec.Struct, frozen=True):
 
 
 class WorkerOrderKind(StrEnum):
-    """DRAIN is obeyed by the worker itself, KILL by its supervisor."""
+    """DRAIN is obeyed by the worker itself, KILL by its supervisor, RESIZE is for a supervisor."""
 
     DRAIN = "drain"
     KILL = "kill"
+    RESIZE = "resize"
 
 
 class WorkerOrder(msgspec.Struct, frozen=True):
-    """An order about a worker."""
+    """An order about a worker; of a RESIZE, `worker` is the number of workers to run."""
 
     kind: WorkerOrderKind
     worker: str
@@ -161,6 +166,10 @@ class PoolNodes:
         call = OrderCall(addressee=addressee, kind=kind.value, worker=worker, keep_ms=ORDER_KEEP_MS)
         await self._run(ORDER, call)
 
+    async def resize(self, supervisor: str, workers: int) -> None:
+        """Tell a running supervisor how many workers to run. Its next reports show whether it was obeyed."""
+        await self.order(supervisor, WorkerOrderKind.RESIZE, str(workers))
+
     async def next_order(self, addressee: str, seconds: float) -> WorkerOrder | None:
         """The oldest waiting order, or the first that comes within `seconds`."""
         key = self._key(f"orders:{addressee}")
@@ -183,6 +192,13 @@ class PoolNodes:
 
     async def _run(self, script: Script[Call, Reply], call: Call) -> Reply:
         return await script(self._queue.redis, [redis_keys.system(self._pool)], call)
+
+
+def workers_of(order: WorkerOrder) -> int | None:
+    """The number of workers that a RESIZE asks for; None where it is none that can be run."""
+    asks = order.worker
+    wanted = int(asks) if asks.isascii() and asks.isdecimal() and len(asks) < 4 else WORKERS_MAX + 1
+    return wanted if wanted <= WORKERS_MAX else None
 
 
 def _report(data: bytes) -> NodeReport:

@@ -71,7 +71,8 @@ class Backoff:
 
 class SupervisedWorker:
     """Runs one worker after the other until told to stop. `changed` is called when its state changes, `model`
-    gives the model before each start; `gpu` is set before `keep`, where the node has any."""
+    gives the model before each start; `gpu` is set before `keep`, where the node has any. `workers`: how many
+    share the node's cores, from the next start on."""
 
     def __init__(
         self,
@@ -84,10 +85,10 @@ class SupervisedWorker:
     ) -> None:
         self.worker = ""
         self.gpu: GpuAssignment | None = None
+        self.workers = workers
         self._settings = settings
         self._queue = queue
         self._index = index
-        self._workers = workers
         self._changed = changed
         self._model = model
         self._process: LeashedProcess | None = None
@@ -310,7 +311,7 @@ class SupervisedWorker:
         if self._settings.metrics_port is not None:  # the supervisor's own is the first
             environment["PARLEY_METRICS_PORT"] = str(self._settings.metrics_port + 1 + self._index)
         if self._settings.worker_threads is None and "OMP_NUM_THREADS" not in environment:
-            environment["PARLEY_WORKER_THREADS"] = str(max(1, usable_cpus() // self._workers))
+            environment["PARLEY_WORKER_THREADS"] = str(max(1, usable_cpus() // self.workers))
         return environment
 
 

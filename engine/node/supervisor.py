@@ -10,10 +10,8 @@ import asyncio
 import contextlib
 import os
 import secrets
-import tempfile
 import time
 from collections.abc import Coroutine, Generator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -33,14 +31,16 @@ from core.runtime.failed_rounds import logged_failures
 from core.tasks import cancel_tasks
 from core.web.metrics import serving_metrics
 from engine import instruments
-from engine.gpus import DeviceHealth, Devices, DeviceWatch, GpuReservation, assign, reserve
+from engine.gpus import DeviceHealth, Devices, DeviceWatch
 from engine.journal.journal import make_journal
 from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.reaper import Reaper
 from engine.models.known import KnownModel
-from engine.node.reports import NodeReport, PoolNodes, WorkerOrderKind
+from engine.node.reports import WORKERS_MAX, NodeReport, PoolNodes, WorkerOrder, WorkerOrderKind, workers_of
 from engine.node.sockets import clear_sockets
 from engine.node.supervised_worker import SupervisedWorker
+from engine.node.worker_gpus import WorkerGpus
+from engine.node.worker_indexes import WorkerIndexes
 from engine.queue.client import PoolQueue
 from engine.queue.types import WorkerView
 from engine.trials.server import TrialServer, can_try
@@ -54,7 +54,7 @@ ORDER_WAIT_SECONDS = 1.0
 
 
 class Supervisor:
-    """Runs `workers` workers of one pool on this node."""
+    """Runs `workers` workers of one pool on this node, or as many as an order says since."""
 
     def __init__(self, settings: Settings, redis: RedisClient, workers: int) -> None:
         self._name = f"{settings.node}-{secrets.token_hex(4)}"
@@ -65,15 +65,12 @@ class Supervisor:
         self._pool_nodes = PoolNodes(self._queue)
         self._reaper = Reaper(self._queue, Quota(redis, settings), settings.reap_interval_ms)
         self._changed = asyncio.Event()
-        model = KnownModel(settings).read
-        self._slots = [
-            SupervisedWorker(settings, self._queue, index, workers, self._changed.set, model)
-            for index in range(workers)
-        ]
+        self._model = KnownModel(settings)
+        self._slots = WorkerIndexes(workers, self._made, self._ended)
         self._devices: Devices | None = None
         self._devices_missing = ""
         self._seen: list[DeviceHealth] = []
-        self._reserved: list[GpuReservation] = []
+        self._gpus = WorkerGpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
         self._watches: dict[str, DeviceWatch] = {}
         self._logged_at = time.monotonic()
         self._figures = FigureWriter(redis, settings)
@@ -86,14 +83,11 @@ class Supervisor:
             await asyncio.to_thread(self._open_devices)
             beside = [asyncio.create_task(loop) for loop in self.loops()]
             try:
-                async with asyncio.TaskGroup() as group:
-                    for slot in self._slots:
-                        group.create_task(slot.keep(stop))
+                await self._slots.run(stop)
             finally:
                 await cancel_tasks(beside)
                 await self._figures.flush()
-                for each in self._reserved:
-                    os.close(each.lock)
+                self._gpus.close()
                 with contextlib.suppress(RedisError, OSError):
                     await self._pool_nodes.leave(self._name)
 
@@ -116,15 +110,23 @@ class Supervisor:
             self._devices_missing = str(error)
             return
         self._watches = {device.uuid: DeviceWatch(device) for device in self._seen}
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        self._reserved = reserve(self._seen, visible, len(self._slots), Path(tempfile.gettempdir()))
-        if self._seen and visible != "" and not self._reserved:
+        self._gpus.reserve(self._seen, self._slots.wanted)
+        nothing = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
+        if self._seen and self._slots.wanted and not nothing and not self._gpus.reserved:
             raise StartupError(
                 f"other supervisors of node {self._settings.node} have all {len(self._seen)} GPUs: "
                 "stop one, or let CUDA_VISIBLE_DEVICES name one that is free"
             )
-        for index, slot in enumerate(self._slots):
-            slot.gpu = assign(index, visible, [each.device for each in self._reserved])
+
+    def _made(self, index: int) -> SupervisedWorker:
+        settings, wanted = self._settings, self._slots.wanted
+        slot = SupervisedWorker(settings, self._queue, index, wanted, self._changed.set, self._model.read)
+        slot.gpu = self._gpus.take(index, self._seen)
+        return slot
+
+    def _ended(self, index: int) -> None:
+        self._gpus.give_back(index)
+        self._changed.set()
 
     async def _watch(self) -> None:
         """Look at the workers and their GPUs and report on them, for ever."""
@@ -166,7 +168,8 @@ class Supervisor:
     def _report(self) -> NodeReport:
         slots = [slot.report() for slot in self._slots]
         node, pid = self._settings.node, os.getpid()
-        return NodeReport(self._name, node, pid, slots, self._seen, self._devices_missing)
+        wanted = self._slots.wanted
+        return NodeReport(self._name, node, pid, slots, self._seen, self._devices_missing, wanted)
 
     def _log_health(self, views: dict[str, WorkerView]) -> None:
         """Log the health of each worker, now and then."""
@@ -200,10 +203,21 @@ class Supervisor:
 
     async def _obey_next(self) -> None:
         order = await self._pool_nodes.next_order(self._name, ORDER_WAIT_SECONDS)
-        if order is not None and order.kind is WorkerOrderKind.KILL:
+        if order is None:
+            return
+        if order.kind is WorkerOrderKind.KILL:
             for slot in self._slots:
                 if slot.worker == order.worker:
                     slot.kill()
+        elif order.kind is WorkerOrderKind.RESIZE:
+            self._resize(order)
+
+    def _resize(self, order: WorkerOrder) -> None:
+        wanted = workers_of(order)
+        if wanted is None:
+            log.warning("supervisor.resize_refused", workers=order.worker[:10], most=WORKERS_MAX)
+        else:
+            self._slots.resize(wanted)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import UserList
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,15 @@ from core.errors import StartupError
 from core.tasks import cancel_tasks
 from engine.gpus import DeviceHealth, GpuAssignment
 from engine.node import supervisor as supervisors
-from engine.node.reports import NodeReport, ReadyTime, WorkerOrderKind, WorkerProcessState, WorkerReport
+from engine.node import worker_gpus
+from engine.node.reports import (
+    NodeReport,
+    ReadyTime,
+    WorkerOrder,
+    WorkerOrderKind,
+    WorkerProcessState,
+    WorkerReport,
+)
 from engine.node.supervisor import Supervisor
 from engine.queue.types import WorkerView
 from tests.support.home import settings_in
@@ -87,6 +96,16 @@ class StubPoolNodes:
         return order
 
 
+class StubIndexes(UserList[Slot]):
+    """Two places, and what it was last told to run."""
+
+    wanted = 2
+
+    def resize(self, wanted: int) -> None:
+        """As an order says."""
+        self.wanted = wanted
+
+
 class Rounds:
     """A supervisor of two places, what it was seen to do, and its time."""
 
@@ -98,7 +117,7 @@ class Rounds:
             monkeypatch.setattr(supervisors, logger, says)
         monkeypatch.setattr(supervisors, "announce_pool", self._announce)
         self.of: Any = Supervisor(settings, SimpleNamespace(), 0)  # type: ignore[arg-type]
-        self.slots, self.nodes = [Slot("w1"), Slot("w2")], StubPoolNodes()
+        self.slots, self.nodes = StubIndexes([Slot("w1"), Slot("w2")]), StubPoolNodes()
         self.views = [WorkerView("w1", "f", True, 0, 0, {"running": 2, "steps": 9, "pid": 1})]
         self.of._slots, self.of._pool_nodes = self.slots, self.nodes
         self.of._queue = SimpleNamespace(redis=None, pool="default", workers=self._workers)
@@ -144,7 +163,9 @@ async def test_a_round_looks_at_each_worker_and_says_how_all_are(
     assert rounds.slots[1].looked[0] is None
     assert shown[0] == (["ready", "ready"], [])
     places = [slot.report() for slot in rounds.slots]
-    assert rounds.nodes.reports[0] == NodeReport(rounds.of._name, "n", os.getpid(), places, [], "no driver")
+    assert rounds.nodes.reports[0] == NodeReport(
+        rounds.of._name, "n", os.getpid(), places, [], "no driver", 2
+    )
     assert rounds.announced == 2
 
 
@@ -215,6 +236,16 @@ async def test_a_kill_is_obeyed_by_the_place_of_its_worker(rounds: Rounds, monke
     assert rounds.said[0][0] == "supervisor.order_read_failed"
 
 
+async def test_a_resize_is_obeyed_within_bounds(rounds: Rounds):
+    """What is no number of workers is refused with a line in the log, and changes nothing."""
+    for asked in ("0", "64", "65", "-1", "1000000", "two", "²", ""):
+        rounds.nodes.orders = [WorkerOrder(WorkerOrderKind.RESIZE, asked)]
+        await rounds.of._obey_next()
+    assert rounds.slots.wanted == 64
+    refused = [facts["workers"] for event, facts in rounds.said if event == "supervisor.resize_refused"]
+    assert refused == ["65", "-1", "1000000", "two", "²", ""]
+
+
 def test_one_supervisor_of_a_node_and_pool_has_a_data_folder(settings: Settings):
     """The second one is told who the first is; once that has ended, another begins."""
     lock = settings.home / "supervisor-n-p%2F1.lock"
@@ -259,8 +290,7 @@ def test_where_others_have_all_gpus_there_is_no_start(
 ):
     """Unless the node has none, or none is to be used."""
     monkeypatch.setattr(supervisors.Devices, "open", lambda: SimpleNamespace(read=lambda: seen))
-    monkeypatch.setattr(supervisors, "reserve", lambda *_: [SimpleNamespace(device=DEVICE)] if free else [])
-    monkeypatch.setattr(supervisors, "assign", lambda index, *_: index)
+    monkeypatch.setattr(worker_gpus, "reserve", lambda *_: [SimpleNamespace(device=DEVICE)] if free else [])
     monkeypatch.setattr(supervisors, "DeviceWatch", lambda device: device)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
@@ -270,5 +300,6 @@ def test_where_others_have_all_gpus_there_is_no_start(
             rounds.of._open_devices()
         return
     rounds.of._open_devices()
-    assert [slot.gpu for slot in rounds.slots] == [0, 1]
+    given = [rounds.of._gpus.take(index, seen) for index in (0, 1)]
+    assert [each.device if each else None for each in given] == [DEVICE if free else None] * 2
     assert rounds.of._watches == {device.uuid: device for device in seen}
