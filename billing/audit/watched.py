@@ -12,6 +12,7 @@ from billing.tables.dedicated_pools import Commitment, GpuCost, PoolOwner
 from billing.tables.ledger import CostCenter, ProjectCostCenter
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.people import Invitation, Membership, Person, ServiceToken
+from billing.tables.pools import PoolAdmission, PoolRow
 from billing.tables.prices import GpuPrice, PeriodClose, PeriodCommitment, PriceTier
 from billing.tables.safety import SafetyPolicy
 from billing.tables.tenants import (
@@ -92,6 +93,8 @@ WATCHED: Mapping[str, AuditedTable] = {
         AuditedTable(CostCenter),
         AuditedTable(ProjectCostCenter),
         AuditedTable(Commitment),
+        AuditedTable(PoolRow, platform=True),
+        AuditedTable(PoolAdmission, platform=True),
         AuditedTable(PoolOwner, platform=True),
         AuditedTable(GpuCost, platform=True),
     )

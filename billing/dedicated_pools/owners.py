@@ -8,13 +8,12 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.dedicated_pools.hours import PoolOwnership
 from billing.tables.dedicated_pools import PoolOwner
+from billing.tables.pools import SHARED, PoolRow
 from billing.tables.tenants import PLATFORM
 from billing.tenants.edits import lock_settings
 from core.clock import now_ms
-from core.errors import bad_request
+from core.errors import bad_request, see_help
 from core.sql.database import Database
-
-SHARED = ""
 
 
 async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str = "") -> PoolOwner:
@@ -22,24 +21,27 @@ async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str =
     one is named. Raises Refused where it is another's."""
     async with db.transaction() as session:
         await lock_settings(session, PLATFORM)
-        last = await _last(session, pool)
+        last = await _changeable(session, pool)
         if last is not None and last.tenant_id not in (SHARED, tenant_id):
             raise bad_request(f"the pool {pool!r} is another tenant's: release it first", field="pool")
-        return await _own(session, last, pool, PoolOwnership(now_ms(), tenant_id, project_id))
+        return await _recorded(session, pool, PoolOwnership(now_ms(), tenant_id, project_id), last)
 
 
 async def share_pool(db: Database, pool: str) -> PoolOwner:
     """Share the pool from now on. Raises Refused where it is shared."""
     async with db.transaction() as session:
         await lock_settings(session, PLATFORM)
-        last = await _last(session, pool)
+        last = await _changeable(session, pool)
         if last is None or last.tenant_id == SHARED:
             raise bad_request(f"the pool {pool!r} is nobody's", field="pool")
-        return await _own(session, last, pool, PoolOwnership(now_ms(), SHARED))
+        return await _recorded(session, pool, PoolOwnership(now_ms(), SHARED), last)
 
 
-async def _own(session: AsyncSession, last: PoolOwner | None, pool: str, owned: PoolOwnership) -> PoolOwner:
-    if last is not None and (last.tenant_id, last.project_id) == (owned.tenant_id, owned.project_id):
+async def write_owner(session: AsyncSession, pool: str, owned: PoolOwnership) -> PoolOwner | None:
+    """Note whose the pool is from now on, where that is new, in a transaction whose audit row the caller
+    adds. Returns the last note; None: it was never dedicated."""
+    last = await _last(session, pool)
+    if (owned.tenant_id, owned.project_id) == ((last.tenant_id, last.project_id) if last else (SHARED, "")):
         return last
     row = PoolOwner(
         pool=pool,
@@ -50,8 +52,27 @@ async def _own(session: AsyncSession, last: PoolOwner | None, pool: str, owned: 
     )
     session.add(row)
     await session.flush()
-    await record(session, PLATFORM, "pool.assign" if row.tenant_id else "pool.release", pool, last, row)
     return row
+
+
+async def _recorded(
+    session: AsyncSession, pool: str, owned: PoolOwnership, last: PoolOwner | None
+) -> PoolOwner:
+    row = await write_owner(session, pool, owned)
+    assert row is not None  # it is dedicated, or was
+    if row is not last:
+        await record(session, PLATFORM, "pool.assign" if row.tenant_id else "pool.release", pool, last, row)
+    return row
+
+
+async def _changeable(session: AsyncSession, pool: str) -> PoolOwner | None:
+    """The last note of a pool's owner. Raises Refused where `pool` says whose it is: edit that."""
+    if await session.get(PoolRow, pool) is not None:
+        known = see_help("pools.edit")
+        raise bad_request(
+            f"whose the pool {pool!r} is stands with the pool: edit it", field="pool", see=known
+        )
+    return await _last(session, pool)
 
 
 async def _last(session: AsyncSession, pool: str) -> PoolOwner | None:

@@ -87,7 +87,7 @@ async def list_pool_owners(look: Look, ask: AskNothing) -> ListedPage[OwnedPool]
     audit="pool.assign",
     reason=True,
     uses=Uses(
-        reads="tenant project price_book price_version price price_tier gpu_price commitment",
+        reads="pool tenant project price_book price_version price price_tier gpu_price commitment",
         writes=f"pool_owner {AUDIT}",
     ),
 )
@@ -106,7 +106,7 @@ async def assign_pool(change: Change, ask: AssignPool) -> PoolDedication:
     may=OPERATORS,
     audit="pool.release",
     reason=True,
-    uses=Uses(writes=f"pool_owner {AUDIT}"),
+    uses=Uses(reads="pool", writes=f"pool_owner {AUDIT}"),
 )
 async def share_pool(change: Change, ask: SharePool) -> PoolDedication:
     """Share a dedicated pool again, from now on."""

@@ -12,6 +12,7 @@ KEY_CHAINS = {KEYS: "tenant_id id owner_key"}  # who counts by key needs no pref
 PRICES = "price_book price_version price price_tier gpu_price period_commitment"
 LIMITS = "quota_policy budget"
 MODELS = "model_version"
+POOLS = "pool pool_admission"
 POLICIES = "safety_policy"
 TEXTS = "conversation message"
 SESSIONS = "browser_session"
@@ -38,6 +39,7 @@ EVERYTHING = " ".join(
         PRICES,
         LIMITS,
         MODELS,
+        POOLS,
         POLICIES,
         TEXTS,
         SESSIONS,
@@ -84,15 +86,15 @@ class TableNames:
 # A process that is missing here has no database. The migrating user owns the tables.
 TABLES: dict[ProcessKind, TableNames] = {
     GATEWAY: TableNames(
-        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {POLICIES} {SUMS}",
+        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {POOLS} {POLICIES} {SUMS}",
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
-    SUPERVISOR: TableNames(reads=MODELS),
+    SUPERVISOR: TableNames(reads=f"{MODELS} {POOLS}"),
     BILLER: TableNames(
-        reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
+        reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS} {POOLS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
     ),
     CONSOLE: TableNames(
-        reads=f"{PRICES} {MODELS} {READ_BY_STAFF}",
+        reads=f"{PRICES} {MODELS} pool {READ_BY_STAFF}",
         writes=f"{TENANTS} {KEYS} {LIMITS} {POLICIES} {SESSIONS} {PROPOSALS} {PEOPLE} {AUDIT} {REPLIES} "
         f"{RECONCILIATION} {BOOKED_BY_STAFF}",
         columns=RUNNING,

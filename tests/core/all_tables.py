@@ -7,6 +7,7 @@ import billing.tables.ledger
 import billing.tables.limits
 import billing.tables.noisy
 import billing.tables.people
+import billing.tables.pools
 import billing.tables.prices
 import billing.tables.reconciliation
 import billing.tables.refusals
@@ -27,6 +28,7 @@ TABLES_OF_ALL_PACKAGES = (
     billing.tables.noisy,
     billing.tables.dedicated_pools,
     billing.tables.people,
+    billing.tables.pools,
     billing.tables.prices,
     billing.tables.reconciliation,
     billing.tables.refusals,

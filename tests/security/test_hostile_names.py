@@ -38,6 +38,7 @@ NAMES = {
     "outbox": "last_error topic",
     "period_commitment": "model",
     "plan": "name",
+    "pool": "model version",
     "pool_owner": "pool",
     "price": "model",
     "price_book": "name",

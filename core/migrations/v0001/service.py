@@ -109,6 +109,31 @@ def _conversations() -> None:
 
 def _pools() -> None:
     op.create_table(
+        "pool",
+        *text_keys("pool"),
+        *texts("model", "version"),
+        *numbers("workers"),
+        sa.Column("labels", sa.JSON(), nullable=False),
+        *texts("tenant_id", "project_id"),
+        *numbers("reserve_interactive_tokens", "reserve_standard_tokens", "generation"),
+        *texts("state"),
+        *numbers("made_ms"),
+        sa.CheckConstraint("generation >= 1", name="ck_pool_generation"),
+        sa.CheckConstraint(
+            "reserve_interactive_tokens >= 0 AND reserve_standard_tokens >= 0", name="ck_pool_reserves"
+        ),
+        sa.CheckConstraint("state IN ('active', 'draining')", name="ck_pool_state"),
+        sa.CheckConstraint("workers >= 0", name="ck_pool_workers"),
+    )
+    partial_index("uq_pool_model", "pool", ["tenant_id", "model"], "state = 'active'", unique=True)
+    op.create_table(
+        "pool_admission",
+        *text_keys("pool", "tenant_id"),
+        *numbers("created_ms"),
+        sa.ForeignKeyConstraint(["pool"], ["pool.pool"], name="fk_pool_admission_pool"),
+        sa.ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_pool_admission_tenant"),
+    )
+    op.create_table(
         "pool_owner",
         *text_keys("pool"),
         *number_keys("from_ms"),

@@ -1,0 +1,19 @@
+"""Public interface of this package for who runs pools: what each one should be, and who changes that."""
+
+from billing.dedicated_pools.desired import DesiredPool, read_pools
+from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool, tenants_let_in
+from billing.tables.pools import ACTIVE, DRAINING, SHARED, PoolRow
+
+__all__ = [
+    "ACTIVE",
+    "DRAINING",
+    "SHARED",
+    "DesiredPool",
+    "PoolRow",
+    "create_pool",
+    "delete_pool",
+    "drain_pool",
+    "edit_pool",
+    "read_pools",
+    "tenants_let_in",
+]

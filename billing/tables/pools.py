@@ -1,0 +1,63 @@
+"""Tables of pools: what each one should be, and which tenants are let into one that is another's."""
+
+from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, text
+from sqlmodel import Field
+
+from core.sql.database import TableBase
+
+ACTIVE, DRAINING = "active", "draining"
+SHARED = ""  # `tenant_id` of a pool that is nobody's
+_ACTIVE = text(f"state = '{ACTIVE}'")
+
+
+class PoolRow(TableBase, table=True):
+    """What a pool should be: `workers` workers of one version of a model, on nodes with these labels.
+
+    `tenant_id`: who pays for its GPUs (the project `project_id`, where it is not empty) and is served there;
+    empty: it is shared. Of active pools of one model one is shared, and each tenant has one at most.
+    `reserve_…_tokens`: KV tokens that lower classes leave free. `generation`: the number of the last change
+    of what its workers should be. `pool_owner` is its history: who paid for it when."""
+
+    __tablename__ = "pool"  # pyright: ignore[reportAssignmentType]
+    __table_args__ = (
+        CheckConstraint("generation >= 1", name="ck_pool_generation"),
+        CheckConstraint(
+            "reserve_interactive_tokens >= 0 AND reserve_standard_tokens >= 0", name="ck_pool_reserves"
+        ),
+        CheckConstraint(f"state IN ('{ACTIVE}', '{DRAINING}')", name="ck_pool_state"),
+        CheckConstraint("workers >= 0", name="ck_pool_workers"),
+        Index(
+            "uq_pool_model",
+            "tenant_id",
+            "model",
+            unique=True,
+            sqlite_where=_ACTIVE,
+            postgresql_where=_ACTIVE,
+        ),
+    )
+
+    pool: str = Field(primary_key=True)
+    model: str
+    version: str
+    workers: int = Field(sa_type=BigInteger)
+    labels: dict[str, str] = Field(sa_type=JSON)
+    tenant_id: str = SHARED
+    project_id: str = ""
+    reserve_interactive_tokens: int = Field(default=0, sa_type=BigInteger)
+    reserve_standard_tokens: int = Field(default=0, sa_type=BigInteger)
+    generation: int = Field(default=1, sa_type=BigInteger)
+    state: str = ACTIVE
+    made_ms: int = Field(sa_type=BigInteger)
+
+
+class PoolAdmission(TableBase, table=True):
+    """A tenant that is let into another's pool: its tokens are billed by its own price book."""
+
+    __table_args__ = (
+        ForeignKeyConstraint(["pool"], ["pool.pool"], name="fk_pool_admission_pool"),
+        ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_pool_admission_tenant"),
+    )
+
+    pool: str = Field(primary_key=True)
+    tenant_id: str = Field(primary_key=True)
+    created_ms: int = Field(sa_type=BigInteger)
