@@ -7,6 +7,7 @@ of the command's own help (tests/core/test_command_lines.py compares).
 COMMAND_LINES = {
     "up": "Start the whole platform on this machine and stay until Ctrl-C.",
     "demo": "Examples to look at, for an installation that is only tried out.",
+    "overview": "Say whether all is well, what would help, and what runs, waits and happened.",
     "redis": "Users, passwords and rules that Redis needs.",
     "secrets": "Secrets that are made of the signing secret, for processes that do without it.",
     "gateway": "Run a gateway: the WebSocket, the HTTP routes and the chat page.",

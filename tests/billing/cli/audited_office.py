@@ -47,6 +47,7 @@ READS = {
     "noisy list",
     "noisy show",
     "operations",
+    "overview",
     "people invitations",
     "people list",
     "people sessions",
