@@ -12,6 +12,7 @@ from billing.seeding.fill import FilledInstallation
 from billing.seeding.shapes import SeedShape
 from chaos.bench.api_lists.cases import is_list
 from chaos.bench.api_lists.installation import (
+    RunningConsole,
     admin_code,
     owner_code,
     running_consoles,
@@ -60,8 +61,8 @@ async def _measured(
         began = time.monotonic()
         seeded = await seed_installation(settings, SeedShape(tenants, events, now_ms()))
         took = time.monotonic() - began
-        urls = await stack.enter_async_context(running_consoles(settings))
-        visits = await _visits(stack, settings, seeded, urls, only)
+        consoles = await stack.enter_async_context(running_consoles(settings))
+        visits = await _visits(stack, settings, seeded, consoles, only)
         cases: list[TimedCase] = []
         left: dict[str, list[str]] = {}
         for visit in visits:
@@ -80,10 +81,14 @@ async def _measured(
 
 
 async def _visits(
-    stack: AsyncExitStack, settings: Settings, seeded: FilledInstallation, urls: dict[str, str], only: str
+    stack: AsyncExitStack,
+    settings: Settings,
+    seeded: FilledInstallation,
+    consoles: dict[str, RunningConsole],
+    only: str,
 ) -> list[Visit]:
     largest, small = (seeded.sources[at].tenant for at in (0, len(seeded.sources) // 2))
-    staff, members = urls[OPERATORS_SIDE.name], urls[TENANTS_SIDE.name]
+    staff, members = (consoles[side.name].url for side in (OPERATORS_SIDE, TENANTS_SIDE))
     owner = await stack.enter_async_context(signed_in(staff, await owner_code(settings)))
     visits = [Visit("owner", owner, _reads(OPERATORS_SIDE.name, Role.OWNER, only), _known(settings, largest))]
     for name, tenant in (("admin of the largest", largest), ("admin of a small one", small)):

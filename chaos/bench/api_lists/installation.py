@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from multiprocessing import get_context
+from typing import NamedTuple
 
 import httpx
 
@@ -40,6 +41,13 @@ LIMITS = (
     "signins_per_address_per_minute",
 )
 ENDPOINTS = {OPERATORS_SIDE.name: "PARLEY_CONSOLE_PORT", TENANTS_SIDE.name: "PARLEY_PORTAL_PORT"}
+
+
+class RunningConsole(NamedTuple):
+    """A console's process."""
+
+    url: str
+    pid: int
 
 
 async def seed_installation(settings: Settings, shape: SeedShape) -> FilledInstallation:
@@ -76,9 +84,11 @@ async def _post(settings: Settings, shape: SeedShape, sources: Sequence[UsageSou
 
 
 @asynccontextmanager
-async def running_consoles(settings: Settings) -> AsyncGenerator[dict[str, str]]:
-    """The base URL of each side's console, until the block ends."""
-    ports = {side: free_port() for side in SIDES}
+async def running_consoles(
+    settings: Settings, sides: Sequence[str] = tuple(SIDES)
+) -> AsyncGenerator[dict[str, RunningConsole]]:
+    """The console of each side, until the block ends."""
+    ports = {side: free_port() for side in sides}
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")},
         "PARLEY_HOME": str(settings.home),
@@ -88,12 +98,15 @@ async def running_consoles(settings: Settings) -> AsyncGenerator[dict[str, str]]
         **{f"PARLEY_{name.upper()}": "1000000" for name in LIMITS},
         **{ENDPOINTS[side]: str(port) for side, port in ports.items()},
     }
-    running = [await _spawned(settings, environment, side) for side in SIDES]
-    urls = {side: f"http://127.0.0.1:{port}" for side, port in ports.items()}
+    running = [await _spawned(settings, environment, side) for side in sides]
+    consoles = {
+        side: RunningConsole(f"http://127.0.0.1:{port}", process.pid)
+        for (side, port), process in zip(ports.items(), running, strict=True)
+    }
     try:
-        for url, process in zip(urls.values(), running, strict=True):
-            await _until_it_answers(url, process)
-        yield urls
+        for console, process in zip(consoles.values(), running, strict=True):
+            await _until_it_answers(console.url, process)
+        yield consoles
     finally:
         for process in running:
             process.terminate()
