@@ -67,7 +67,8 @@ READ_BY_STAFF = (
 )
 READ_BY_MEMBERS = (
     "usage_event usage_line usage_quarantine rollup_hour ledger_head ledger_txn ledger_entry wallet "
-    "wallet_grant wallet_use wallet_owed refusal_minute period_close commitment charge"
+    "wallet_grant wallet_use wallet_owed budget_spent budget_watermark refusal_minute period_close "
+    "commitment charge"
 )
 VERSION = "alembic_version"  # each process checks that the schema is its own
 
