@@ -26,7 +26,7 @@ FORM = re.compile(r"[a-z_]+\.[a-z_]+")
 # Retired in every sense: in no name of ours, but for what ALLOWED lists.
 RETIRED = frozenset(
     {"door", "edge", "intake", "hub", "ladder", "underway", "purse", "place", "places", "grave"}
-    | {"bury", "mended", "healed", "healing", "fleet", "asides", "nursery", "nest", "crew", "scene", "stage"}
+    | {"bury", "mended", "healed", "healing", "asides", "nursery", "nest", "crew", "scene", "stage"}
     | {"ground", "bed", "lobby", "entrance", "clerk", "circle", "seldom", "aim", "aims"}
     | {"told", "asked", "found", "validate"}
 )
@@ -56,7 +56,7 @@ ALLOWED = {
 NO_EVENTS = frozenset({"core/runtime/embedded.py: server", "server/pools/tenant_terms.py: server"})
 # Retired as words of our pages, too, outside of `code`; the others are plain English.
 RETIRED_IN_PROSE = re.compile(
-    r"\b(?:doors?|edge|intake|hubs?|ladder|underway|purse|fleet|asides|nursery|nest|lobby|clerk|seldom|healed|healing)\b",
+    r"\b(?:doors?|edge|intake|hubs?|ladder|underway|purse|asides|nursery|nest|lobby|clerk|seldom|healed|healing)\b",
     re.IGNORECASE,
 )
 PROSE_ALLOWED = re.compile(r"\bmodel hub\b|\ba hub's id\b|^ *hub -- |\[model hub|\bhub\(")
