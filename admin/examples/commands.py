@@ -29,7 +29,7 @@ def demo_command() -> None:
 @click.option("--tenants", default=8, show_default=True, type=click.IntRange(1, COUNT_MAX))
 @click.option(
     "--requests-per-day",
-    default=600,
+    default=400,
     show_default=True,
     type=click.IntRange(1, 100_000),
     help="On an average day, of all tenants together.",

@@ -63,6 +63,7 @@ async def seed_examples(stores: Stores, order: SeedOrder, say: Say, progress: Sa
     for each in tenants:
         await settings.top_up(each, owners[each.name], spent[each.name])
     sender = ExampleSender(
+        stores.db,
         stores.redis,
         stores.settings,
         owners,
@@ -71,7 +72,7 @@ async def seed_examples(stores: Stores, order: SeedOrder, say: Say, progress: Sa
         await _policies(stores, owners),
     )
     await sender.send(requests, lambda done: progress(f"{done:,} of {len(requests):,} requests are booked"))
-    say(f"{len(requests):,} requests of {order.days} days are booked")
+    say(f"{len(requests):,} requests are booked")
     for each in tenants:
         await settings.revoke_keys(each, owners[each.name])
         await _set_budgets(settings, each, owners[each.name], _spending(each.name, requests, prices), end_ms)

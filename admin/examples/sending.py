@@ -3,6 +3,7 @@ running biller reads."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -16,6 +17,7 @@ from billing.api import (
     Quota,
     UsageEvent,
     UsageOwner,
+    is_billed,
     rate,
     seal,
     sealed_admission_of,
@@ -27,6 +29,7 @@ from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, StartupError
 from core.redis.client import RedisClient
 from core.redis.pools import announce_pool
+from core.sql.database import Database
 
 AT_ONCE = 50
 UNREAD_MAX = 1_000
@@ -45,6 +48,7 @@ class ExampleSender:
 
     def __init__(
         self,
+        db: Database,
         redis: RedisClient,
         settings: Settings,
         owners: Mapping[str, ExampleOwner],
@@ -52,6 +56,7 @@ class ExampleSender:
         fingerprints: Mapping[str, str],
         policies: Mapping[tuple[str, str], str],
     ) -> None:
+        self._db = db
         self._redis = redis
         self._settings = settings
         self._pool = settings.pool
@@ -63,21 +68,34 @@ class ExampleSender:
 
     async def send(self, requests: Sequence[ExampleRequest], progress: Callable[[int], None]) -> None:
         """Send all, no faster than the biller books them, and wait until it has. `progress` hears how many
-        are booked."""
+        are booked. Raises StartupError where the first one is held: so would be all."""
         await announce_pool(self._redis, self._settings, self._pool)
-        for first in range(0, len(requests), AT_ONCE):
-            events = [self._event(each) for each in requests[first : first + AT_ONCE]]
-            await asyncio.gather(*map(self._admit, events))
-            async with self._redis.pipeline(transaction=False) as pipeline:
-                for event in events:
-                    pipeline.xadd(ended_stream(self._pool), {ENDED_FIELD: encode(event)})
-                await pipeline.execute()
-            sent = first + len(events)
-            await self._until_unread(UNREAD_MAX, sent, progress)
+        bounds = [0, *range(1, len(requests), AT_ONCE), len(requests)]
+        for first, end in pairwise(bounds):
+            await self._send_some([self._event(each) for each in requests[first:end]])
+            await self._until_unread(UNREAD_MAX if first else 0, end, progress)
+            if not first:
+                await self._require_booked(requests[0])
         await self._until_unread(0, len(requests), progress)
 
+    async def _send_some(self, events: Sequence[UsageEvent]) -> None:
+        await asyncio.gather(*map(self._admit, events))
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for event in events:
+                pipeline.xadd(ended_stream(self._pool), {ENDED_FIELD: encode(event)})
+            await pipeline.execute()
+
+    async def _require_booked(self, of: ExampleRequest) -> None:
+        tenant = self._owners[of.tenant].tenant
+        if not await is_billed(self._db, tenant, of.id):
+            raise StartupError(
+                "the biller holds what was sent, and no more was: has it another PARLEY_SECRET? "
+                "`parley quarantine list` says why"
+            )
+
     async def _admit(self, event: UsageEvent) -> None:
-        """Admit it now, under no limit: what limits are for is long over."""
+        """Admit it now, under no limit, as those of its time are over. Redis counts what the biller settles
+        of admitted requests alone: without it R4 would differ."""
         admitted = await self._quota.admit(
             Admission(
                 tenant=event.tenant,

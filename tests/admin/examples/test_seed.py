@@ -1,12 +1,13 @@
 """`parley demo seed`, small, with a running biller: what it sent is booked, and no check differs."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from sqlmodel import col, func, select
 
 from admin.examples.commands import demo_command
@@ -24,6 +25,7 @@ from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.sql.database import Database
 from tests.billing.posting.billers import a_biller
+from tests.support.home import TEST_SECRET, settings_in
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 
@@ -66,7 +68,7 @@ async def test_all_is_booked_and_every_check_is_equal(stores: Stores, redis: Red
     seeded = await seed_examples(stores, ORDER, said.append, said.append)
     db, sent = stores.db, sum(seeded.requests.values())
     assert abs(sent - ORDER.days * ORDER.requests) < 20
-    assert f"{sent} requests of 40 days are booked" in said
+    assert f"{sent} requests are booked" in said
     assert (await count(db, UsageRow), await count(db, UsageQuarantine)) == (sent, 0)
     async with db.session() as session:
         booked = (await session.exec(select(func.sum(col(UsageRow.cost_nano))))).one()
@@ -115,13 +117,44 @@ def test_tenants_of_ones_own_get_no_company():
         require_free(willing, ["acme", "stark"])
 
 
-async def test_the_command_says_why_it_refuses(sqlite: Database, settings: Settings):
-    """As any other does."""
-    await create_tenant(sqlite, "client")
-    environment = {"PARLEY_HOME": str(settings.home), "PARLEY_REDIS_URL": settings.redis_endpoint}
-    ended = await asyncio.to_thread(CliRunner(env=environment).invoke, demo_command, ["seed"])
+async def test_what_a_biller_with_another_secret_holds_is_not_booked(stores: Stores, redis: Redis):
+    """The first request shows it: no other is sent."""
+    other = settings_in(stores.settings.home, redis_url=stores.settings.redis_endpoint, secret="o" * 40)
+    with pytest.raises(StartupError, match="has it another PARLEY_SECRET"):
+        await seed_examples(Stores(other, stores.db, lambda: redis), ORDER, quiet, quiet)
+    assert (await count(stores.db, UsageRow), await count(stores.db, UsageQuarantine)) == (0, 1)
+
+
+async def typed(settings: Settings, *arguments: str) -> Result:
+    """The command, in a thread, while the biller runs here."""
+    environment = {
+        "PARLEY_HOME": str(settings.home),
+        "PARLEY_REDIS_URL": settings.redis_endpoint,
+        "PARLEY_SECRET": TEST_SECRET,
+    }
+    return await asyncio.to_thread(CliRunner(env=environment).invoke, demo_command, ["seed", *arguments])
+
+
+async def test_the_command_prints_what_it_made(stores: Stores):
+    """For scripts as one line, by tenants' names; the new tenant has no requests."""
+    done = await typed(stores.settings, "--days", "3", "--tenants", "2", "--requests-per-day", "7", "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    made = json.loads(done.stdout)
+    assert made["requests"].keys() == {"acme", "stark"}
+    assert made["requests"]["stark"] == 0
+    assert made["requests"]["acme"] == await count(stores.db, UsageRow)
+
+
+async def test_the_command_says_why_it_refuses(stores: Stores):
+    """As any other does; whoever insists gets both."""
+    await create_tenant(stores.db, "client")
+    ended = await typed(stores.settings)
     assert isinstance(ended.exception, StartupError)
     assert "tenants of its own (client)" in str(ended.exception)
+    done = await typed(stores.settings, "--days", "1", "--tenants", "1", "--requests-per-day", "5", "--yes")
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "Look: the console" in done.stdout
+    assert {each.name for each in await list_tenants(stores.db)} == {"client", "acme"}
 
 
 def test_a_budget_is_of_the_month_once_something_was_spent_in_it():
