@@ -9,6 +9,7 @@ from billing.cli.run_command import show, show_table
 from billing.operations import people, tokens
 from billing.operations.people_facts import (
     CreateToken,
+    EditPerson,
     InvitePerson,
     NameInvitation,
     NamePerson,
@@ -102,6 +103,16 @@ def role_command(ask: SetRole, how: CommandTerms) -> None:
     Of the staff: owner, operator, finance, support. Of a tenant: admin, billing, developer, viewer.
     """
     show(facts_of(answered(people.set_role, ask, how), how.as_json), how.as_json)
+
+
+@people_command.command("edit")
+@asks(people.edit_person_of, arguments=PERSON)
+def edit_command(ask: EditPerson, how: CommandTerms) -> None:
+    """Change PERSON: the e-mail address that they sign in with, or a member's name.
+
+    A password signs in with an address: the first owner has none until `parley people edit NAME --email ...`.
+    """
+    show(facts_of(answered(people.edit_person_of, ask, how), how.as_json), how.as_json)
 
 
 @people_command.command("close")

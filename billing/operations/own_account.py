@@ -1,9 +1,20 @@
-"""Operations of people on their own account: the password and the second factor."""
+"""Operations of people on their own account: their facts, the password and the second factor."""
+
+from msgspec import UNSET
 
 from billing.operations.people import ANYBODY
-from billing.operations.people_facts import NoQuestion, OtherSessionsEnded, SetPassword, ShowCode, TotpSecret
+from billing.operations.people_facts import (
+    EditOwnAccount,
+    NoQuestion,
+    OtherSessionsEnded,
+    OwnAccount,
+    SetPassword,
+    ShowCode,
+    TotpSecret,
+)
 from billing.operations.tenants import AUDIT
 from billing.people import own_account, totp
+from billing.people.account_edits import edit_person
 from billing.people.passwords import checked_password, process_passwords
 from billing.tables.people import Person
 from billing.tables.tenants import PLATFORM
@@ -13,6 +24,7 @@ from core.errors import Refusal, Refused, bad_request
 from core.network.buckets import Rate, TokenBuckets
 from core.operations import Secret, Uses, operation
 
+BY_INVITATION = "an invitation proves a member's address: have your new one invited"
 EDITS_A_MINUTE = 10  # of one person at one process: each locks the platform's people, and is recorded
 _edits = TokenBuckets(Rate.a_minute(EDITS_A_MINUTE))
 
@@ -31,6 +43,34 @@ async def hashed(stores: Stores, who: OperationActor, ask: SetPassword) -> str:
     await paced(stores, who, ask)
     await own_account.check_may_set(stores.db, who.id, who.tenant or PLATFORM, who.session, ask.current)
     return await process_passwords.hash(password)
+
+
+async def proved(stores: Stores, who: OperationActor, ask: EditOwnAccount) -> None:
+    """Whoever gives themselves another address proves who they are, as for a password. Raises Refused as
+    `paced`, and for a tenant's member, of whom nobody looked whether an address is theirs."""
+    await paced(stores, who, ask)
+    if ask.email is UNSET:
+        return
+    if who.tenant is not None:
+        raise bad_request(BY_INVITATION, field="email")
+    await own_account.check_may_set(stores.db, who.id, PLATFORM, who.session, ask.current)
+
+
+@operation(
+    "people.edit_own",
+    "PATCH /me",
+    may=ANYBODY,
+    audit="person.edit",
+    before=proved,
+    uses=Uses(reads="membership person_session", writes=f"person tenant {AUDIT}"),
+)
+async def edit_own(change: Change, ask: EditOwnAccount) -> OwnAccount:
+    """Change your name, language or, as staff, the address that you sign in with. Who signed in long ago
+    shows the password for that."""
+    person, _, _ = _own(change)
+    given = {"name": ask.name, "email": ask.email, "language": ask.language}
+    facts = {name: value for name, value in given.items() if value is not UNSET}
+    return OwnAccount.of(await edit_person(change.db, person, **facts))
 
 
 @operation(
@@ -95,4 +135,4 @@ def _check_own(who: OperationActor) -> None:
         raise bad_request("only somebody who is signed in has an account of their own")
 
 
-OPERATIONS = (set_password, enroll_totp, confirm_totp)
+OPERATIONS = (edit_own, set_password, enroll_totp, confirm_totp)

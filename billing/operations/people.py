@@ -3,9 +3,11 @@
 Owners manage the staff and every tenant's members, admins their own tenant's.
 """
 
+from msgspec import UNSET
 from sqlmodel import col, select
 
 from billing.operations.people_facts import (
+    EditPerson,
     InvitationFacts,
     InvitedPerson,
     InvitePerson,
@@ -20,6 +22,7 @@ from billing.operations.people_facts import (
 )
 from billing.operations.tenants import AUDIT
 from billing.people import invitations, memberships, own_account, persons
+from billing.people.account_edits import edit_person
 from billing.people.invitation_mail import tell_invitation
 from billing.people.links import INVITATION_MARK, LINK_MARK, link_url, make_person_code
 from billing.people.memberships import no_member
@@ -35,6 +38,7 @@ from core.operations import ADMINS, MEMBERS, OWNERS, STAFF, ListedPage, Secret, 
 MANAGERS = OWNERS | ADMINS
 ANYBODY = STAFF | MEMBERS
 ME = "me"
+OWN = "you change your own account by itself (PATCH /me)"
 NOT_BY_TOKEN = "a token lets nobody else in: sign in for this"
 
 
@@ -124,6 +128,28 @@ async def set_role(change: Change, ask: SetRole) -> PersonFacts:
     await change.editing(Membership, chain, chain, member.person.id)
     row = await memberships.set_role(change.db, chain, member.person.id, ask.role)
     return PersonFacts.of(Member(member.person, row))
+
+
+@operation(
+    "people.edit",
+    "PATCH /people/{person}/account",
+    may=MANAGERS,
+    audit="person.edit",
+    reason=True,
+    uses=Uses(reads="membership", writes=f"tenant person {AUDIT}"),
+)
+async def edit_person_of(change: Change, ask: EditPerson) -> PersonFacts:
+    """Change somebody's e-mail address, with which they sign in, or a member's name. Addresses are for owners
+    to set; a tenant's admin invites another one."""
+    member = await _member(change, ask)
+    if member.person.id == change.who.id:
+        raise bad_request(OWN, field="person")
+    if change.who.tenant is not None:
+        await persons.check_only_here(change.db, member.person.id, member.membership.tenant_id)
+        if ask.email is not UNSET:
+            raise bad_request("an invitation proves an address", field="email", see=see_help("people.invite"))
+    facts = {key: value for key in ("name", "email") if (value := getattr(ask, key)) is not UNSET}
+    return PersonFacts.of(Member(await edit_person(change.db, member.person.id, **facts), member.membership))
 
 
 @operation(
@@ -278,6 +304,7 @@ OPERATIONS = (
     list_invited,
     withdraw_invitation,
     set_role,
+    edit_person_of,
     close_person,
     reopen_person,
     link_person,

@@ -4,10 +4,10 @@ from enum import StrEnum
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from billing.people.persons import Member
-from billing.tables.people import Invitation, PersonSession, ServiceToken
+from billing.tables.people import Invitation, Person, PersonSession, ServiceToken
 from billing.unit_of_work.listing import ListQuestion
 from core.clock import iso_time
 from core.operations import Role, Secret
@@ -44,6 +44,33 @@ class SetRole(NamePerson, frozen=True, kw_only=True):
     """Which role they get."""
 
     role: AnyRole
+
+
+class EditPerson(NamePerson, frozen=True, kw_only=True):
+    """What to change; what is not named stays as it is."""
+
+    name: Annotated[str | UnsetType, Meta(description="Their name. That of staff stays.")] = UNSET
+    email: Annotated[
+        str | UnsetType,
+        Meta(description="The address that they sign in with, which nobody else has. Staff set it."),
+    ] = UNSET
+
+
+class EditOwnAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """What to change of your own account; what is not named stays as it is."""
+
+    name: Annotated[str | UnsetType, Meta(description="Your name. That of staff stays.")] = UNSET
+    email: Annotated[
+        str | UnsetType,
+        Meta(description="The address that you sign in with, which nobody else has. For staff."),
+    ] = UNSET
+    language: Annotated[
+        str | UnsetType, Meta(description="Your language, like `en` or `pt-BR`; empty: none.")
+    ] = UNSET
+    current: Annotated[
+        str,
+        Meta(max_length=1000, description="For the address: your password; not soon after you signed in."),
+    ] = ""
 
 
 class InvitePerson(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,6 +224,23 @@ class PersonSessionFacts(msgspec.Struct, frozen=True):
             second_factor=row.second_factor_ms is not None,
             this=row.id == own,
         )
+
+
+class OwnAccount(msgspec.Struct, frozen=True):
+    """What an account says of its person."""
+
+    person: str
+    name: str
+    email: str | None
+    language: str
+    password: bool
+    second_factor: bool
+
+    @classmethod
+    def of(cls, row: Person) -> "OwnAccount":
+        """The account of a person."""
+        has = row.password_hash is not None, row.totp_hidden is not None
+        return cls(row.id, row.name, row.email, row.language, *has)
 
 
 class OtherSessionsEnded(msgspec.Struct, frozen=True):

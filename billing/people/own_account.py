@@ -19,10 +19,7 @@ from core.sql.database import Database
 
 FRESH_MS = 15 * 60_000
 OURSELVES = Author("parley", "process")
-NO_ADDRESS = (
-    "a password signs in with an e-mail address, and you have none: links sign you in, "
-    "or invite your address as a person of its own"
-)
+NO_ADDRESS = "a password signs in with an e-mail address, and you have none: set that first"
 WRONG_CODE = "this code is not right now: wait for the next one, and look at the clock of your telephone"
 
 
@@ -49,7 +46,7 @@ async def set_password(db: Database, person_id: str, password_hash: str, session
     async with db.transaction() as session:
         person = await _own_row(session, person_id)
         if person.email is None:
-            raise bad_request(NO_ADDRESS, see=see_help("people.invite"))
+            raise bad_request(NO_ADDRESS, see=see_help("people.edit"))
         before = recorded_of(person)
         person.password_hash = password_hash
         session.add(person)

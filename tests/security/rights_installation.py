@@ -197,6 +197,8 @@ async def _people(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "sessions.revoke": {"session": browser.id, "user": ""},
         "people.set_password": {"password": "a long enough passphrase"},
         "people.invite": {"email": "new@example.com", "role": "viewer"},
+        "people.edit": {**whose, "name": "Eva"},
+        "people.edit_own": {"email": "anna@example.com"},
         "people.set_role": {**whose, "role": "viewer"},
         "tokens.create": {"role": "viewer"},
         "users.create": {"user": "new"},

@@ -57,6 +57,7 @@ FOREIGN = (
     "limits show --tenant {other} {limit}",
     "people close --tenant {other} {person} --reason why",
     "people end-session --tenant {other} {person} {person_session}",
+    "people edit --tenant {other} {person} --name new",
     "people forget-totp --tenant {other} {person}",
     "people link --tenant {other} {person}",
     "people reopen --tenant {other} {person}",

@@ -75,6 +75,7 @@ STEPS = (
     ("people invite eve@example.com --role admin --tenant beta", "invitation.create"),
     ("people withdraw eve@example.com --tenant beta", "invitation.withdraw"),
     ("people link Otto", "person.link"),
+    ("people edit Otto --email o2@example.com", "person.edit"),
     ("people role Otto finance", "membership.set"),
     ("people end-session Olga {person_session}", "session.end"),
     ("people close Otto", "person.close"),

@@ -115,5 +115,5 @@ async def test_a_session_is_no_key_to_its_person(
 async def test_a_password_needs_an_address_to_sign_in_with(stores: Stores) -> None:
     """The first owner has none: a password that signs nobody in is refused, with what else there is."""
     nameless = await signed_in_person(stores.db, "Olga", Role.OWNER)
-    with pytest.raises(Refused, match="you have none: links sign you in"):
+    with pytest.raises(Refused, match="you have none: set that first"):
         await answer_of(own_account.set_password, stores, nameless, PASSWORD)
