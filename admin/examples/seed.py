@@ -85,7 +85,7 @@ def require_free(order: SeedOrder, names: Iterable[str]) -> None:
     """Raise StartupError where, beside tenants of these names, the examples are not to be made. Pure."""
     there = set(names)
     if again := sorted(there & {each.name for each in example_tenants(order.tenants)}):
-        raise StartupError(f"there is a tenant {', '.join(again)} already, and nothing was added: {FRESH}")
+        raise StartupError(f"there already are tenants {', '.join(again)}: nothing was added, and {FRESH}")
     if (others := sorted(there - {TENANT})) and not order.among_real:
         raise StartupError(
             f"this installation has tenants of its own ({', '.join(others[:3])}), and the examples would "
