@@ -78,7 +78,7 @@ async def test_all_is_booked_and_every_check_is_equal(stores: Stores, redis: Red
     assert {Check.R1, Check.R2, Check.R4, Check.R7, Check.R8} <= {each.check for each in compared}
     await _states_are_worth_a_look(db)
     changes = await count(db, AuditLog)
-    with pytest.raises(StartupError, match="already are tenants acme, .*: nothing was added"):
+    with pytest.raises(StartupError, match=r"already are tenants acme, .*: nothing was added"):
         await seed_examples(stores, ORDER, quiet, quiet)
     assert (await count(db, UsageRow), await count(db, AuditLog)) == (sent, changes)
 
