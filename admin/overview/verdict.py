@@ -118,6 +118,11 @@ def _of_alerts(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> list[tu
 
 
 def _lack(pool: SeenPool) -> str:
+    if pool.starting:
+        names = [each.worker for each in pool.starting]
+        return (
+            f"Pool {pool.name} has no worker yet: {listed(names)} {verb(len(names), 'is', 'are')} starting."
+        )
     return f"Pool {pool.name} has no worker: requests for {listed(list(pool.models))} would wait."
 
 

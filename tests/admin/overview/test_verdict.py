@@ -79,6 +79,11 @@ def test_all_is_well() -> None:
             "warn",
             "Pool eu-1 has no worker: requests for qwen would wait.",
         ),
+        (
+            a_platform(a_pool("eu-1", [a_worker("w8", "starting")]), models={"eu-1": ["qwen"]}),
+            "warn",
+            "Pool eu-1 has no worker yet: w8 is starting.",
+        ),
         (a_platform(), "warn", "No worker runs."),
         (a_platform(LOST), "warn", "w5 on gpu-05 of eu-1 is lost: ended with code -9."),
         (
