@@ -8,8 +8,7 @@ from billing.cli.erasure import erase_tenant_command, left_facts
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.operations import tenants
-from billing.operations.tenants import CreateTenant, NameTenant, SetTenant, SetTerms
-from billing.unit_of_work.listing import ListQuestion
+from billing.operations.tenants import CreateTenant, ListTenants, NameTenant, SetTenant, SetTerms
 from core.operations import MoneyAmount
 
 TENANT = ("tenant",)
@@ -35,7 +34,7 @@ def create_tenant_command(ask: CreateTenant, how: CommandTerms) -> None:
 
 @tenants_command.command("list")
 @asks(tenants.list_tenants, omitted=("limit", "after"))
-def list_tenants_command(ask: ListQuestion, how: CommandTerms) -> None:
+def list_tenants_command(ask: ListTenants, how: CommandTerms) -> None:
     """List all tenants, oldest first."""
     rows = [facts_of(each, how.as_json) for each in all_pages(tenants.list_tenants, ask, how)]
     show_table(rows, how.as_json, "there are no tenants: see `parley tenants create`")

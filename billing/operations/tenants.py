@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from sqlmodel import col, select
+from sqlmodel import col, func, select
 
 from billing.enforcement.limit_settings import tell_limits
 from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant, Priority
@@ -32,6 +32,20 @@ class CacheScope(StrEnum):
 
     TENANT = "tenant"
     OWNER = "owner"
+
+
+class OpenOrClosed(StrEnum):
+    """Whether a tenant's keys are let in."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class ListTenants(ListQuestion, frozen=True, kw_only=True):
+    """Which tenants; without either all of them."""
+
+    name: Annotated[str, Meta(max_length=200, description="Only those with this in their name.")] = ""
+    state: Annotated[OpenOrClosed | None, Meta(description="Only those that are so.")] = None
 
 
 class CreateTenant(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,11 +179,18 @@ async def create_tenant(change: Change, ask: CreateTenant) -> TenantFacts:
 
 
 @operation("tenants.list", "GET /tenants", may=STAFF | MEMBERS, uses=Uses(reads="tenant"))
-async def list_tenants(look: Look, ask: ListQuestion) -> ListedPage[TenantFacts]:
+async def list_tenants(look: Look, ask: ListTenants) -> ListedPage[TenantFacts]:
     """List all tenants, oldest first. Members see their own."""
     statement = select(Tenant)
     if look.who.tenant is not None:
         statement = statement.where(col(Tenant.tenant_id) == look.who.tenant)
+    if ask.name:
+        statement = statement.where(func.lower(Tenant.name).contains(ask.name.lower(), autoescape=True))
+    if ask.state is not None:
+        closed = col(Tenant.closed_ms)
+        statement = statement.where(
+            closed.is_(None) if ask.state is OpenOrClosed.OPEN else closed.is_not(None)
+        )
     return await listed_page(look, ask, statement, col(Tenant.tenant_id), TenantFacts.of)
 
 

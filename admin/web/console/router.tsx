@@ -11,8 +11,24 @@ const overview = createRoute({
   component: lazyRouteComponent(() => import("./pages/overview"), "OverviewPage"),
 });
 
+const tenants = createRoute({
+  getParentRoute: () => root,
+  path: "/tenants",
+  validateSearch: (given: Record<string, unknown>): { name?: string; state?: "open" | "closed" } => ({
+    ...(typeof given["name"] === "string" && given["name"] ? { name: given["name"].slice(0, 200) } : {}),
+    ...(given["state"] === "open" || given["state"] === "closed" ? { state: given["state"] } : {}),
+  }),
+  component: lazyRouteComponent(() => import("./pages/tenants"), "TenantsPage"),
+});
+
+const tenant = createRoute({
+  getParentRoute: () => root,
+  path: "/tenants/$tenant",
+  component: lazyRouteComponent(() => import("./pages/tenant/tenant"), "TenantPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([overview]),
+  routeTree: root.addChildren([overview, tenants, tenant]),
   basepath: "/console",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

@@ -11,13 +11,13 @@ import { useMyPages } from "./shell";
 import "./search.css";
 
 type Hit = { id: string; group: string; title: string; detail: string; icon: LucideIcon; open: () => void };
-type Found = { kind: string; id: string; tenant: string | null; title: string; detail?: string };
+type Found = { kind: string; id: string; tenant: string | null; tenant_name?: string; title: string; detail?: string };
 
-const KINDS: Record<string, { group: string; icon: LucideIcon; command: (found: Found) => string }> = {
+const KINDS: Record<string, { group: string; icon: LucideIcon; command: (found: Found) => string; section?: string }> = {
   request: { group: "Requests", icon: ListTree, command: (found) => `parley requests explain ${found.id}` },
-  tenant: { group: "Tenants", icon: Building2, command: (found) => `parley tenants show ${found.id}` },
-  user: { group: "Users", icon: User, command: (found) => `parley users list --tenant ${found.tenant}` },
-  key: { group: "Keys", icon: KeyRound, command: (found) => `parley keys list --tenant ${found.tenant}` },
+  tenant: { group: "Tenants", icon: Building2, command: () => "", section: "" },
+  user: { group: "Users", icon: User, command: () => "", section: "users" },
+  key: { group: "Keys", icon: KeyRound, command: () => "", section: "keys" },
   worker: { group: "Workers", icon: Cpu, command: () => "parley workers list" },
 };
 
@@ -122,7 +122,12 @@ function useHits(text: string, onClose: () => void) {
       title: each.title,
       detail: each.detail ?? each.tenant ?? "",
       icon: kind.icon,
-      open: () => setCommand(kind.command(each)),
+      open: () => {
+        if (kind.section === undefined) return setCommand(kind.command(each));
+        onClose();
+        const tenant = each.tenant_name || each.tenant || each.id;
+        void navigate({ to: "/tenants/$tenant", params: { tenant }, ...(kind.section ? { hash: kind.section } : {}) });
+      },
     };
   });
   const hits = [...found, ...pageHits].sort((one, other) => order(one) - order(other));

@@ -76,6 +76,12 @@ export async function answered<T>(call: Promise<{ data?: T }>): Promise<T> {
   }
 }
 
+/** The answer of a call and the ETag of what it showed, for an edit that begins with it. */
+export async function answeredWithTag<T>(call: Promise<{ data?: T; response: Response }>): Promise<{ data: T; tag: string | undefined }> {
+  const data = await answered(call);
+  return { data, tag: (await call).response.headers.get("etag") ?? undefined };
+}
+
 /** A call of a path that /openapi.json does not list: signing in and out, who one is. */
 export async function post(path: string, body: unknown): Promise<unknown> {
   const headers = { "content-type": "application/json", "x-parley-csrf": csrf };

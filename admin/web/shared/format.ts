@@ -66,3 +66,9 @@ function halfToEven(nano: bigint): bigint {
   const up = rest * 2n > cent || (rest * 2n === cent && cents % 2n === 1n);
   return up ? cents + 1n : cents;
 }
+
+/** What somebody typed, like 1,250.50, as nano; null where it is no amount. */
+export function nanoOf(text: string): string | null {
+  const [, units = "", part = ""] = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text.replaceAll(/[ ,]/g, "")) ?? [];
+  return units ? String(BigInt(units) * 1_000_000_000n + BigInt(part.padEnd(9, "0"))) : null;
+}

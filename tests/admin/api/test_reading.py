@@ -41,7 +41,8 @@ def test_what_belongs_in_no_address_comes_in_the_body() -> None:
     with pytest.raises(Refused):
         read(TRY, "", b'{"text": "my card"}', idempotency_key="k")
     described = document([TRY, LIST], "1", "cookie")["paths"]
-    assert {each["name"] for each in described["/api/tenants"]["get"]["parameters"]} == {"limit", "after"}
+    asked = {each["name"] for each in described["/api/tenants"]["get"]["parameters"]}
+    assert asked == {"limit", "after", "name", "state"}
     tried = described["/api/safety/try"]["post"]
     schema = tried["requestBody"]["content"]["application/json"]["schema"]
     assert (tried["parameters"], schema["required"]) == ([], ["text"])

@@ -7,6 +7,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { CircleX } from "lucide-react";
 import { useEffect, useRef, useState, type FormEvent, type ReactNode } from "react";
 import { Problem, type Change } from "../api";
+import { differences } from "../changes";
 import { ago } from "../format";
 import { sentence } from "../words";
 import "./edit-dialog.css";
@@ -56,7 +57,7 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
   const [busy, setBusy] = useState(false);
   const [shown, setShown] = useState<ReactNode>(null);
   const trial = useTrial(edit, tag);
-  const key = useKeyOf(`${edit.typed} ${reason}`);
+  const key = useKeyOf(`${edit.typed} ${reason} ${tag ?? ""}`);
   useEffect(() => setRefused(null), [edit.typed, reason, name]);
 
   const problem = refused ?? trial.refused;
@@ -113,7 +114,7 @@ function known(field: string | undefined, edit: { typed: string; children?: unkn
 }
 
 function lack(edit: { typed: string; confirm?: string; children?: unknown }, reason: string, name: string): Problem | null {
-  if (edit.children && !edit.typed) return new Problem(400, "Nothing is changed yet.");
+  if (edit.children && !edit.typed) return new Problem(400, "There is nothing to save yet: something is missing, or all is as it was.");
   if (edit.confirm !== undefined && name.trim() !== edit.confirm) return new Problem(400, `Type ${edit.confirm}: this is not its name.`, "confirm");
   return reason.trim() ? null : new Problem(400, "Say why: others read it in the audit log.", "reason");
 }
@@ -167,13 +168,3 @@ function told({ author, at, action, before, after }: Change): string {
   const what = differences(before, after);
   return `${author || "Somebody"} changed this${when} (${what || action || "an edit"}).`;
 }
-
-/** `limit 8 → 12`, for each fact that differs. Pure. */
-function differences(before: unknown, after: unknown): string {
-  const [old, now] = [asFacts(before), asFacts(after)];
-  const names = Object.keys({ ...old, ...now }).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
-  return names.map((name) => `${name.replaceAll("_", " ")} ${word(old[name])} → ${word(now[name])}`).join(", ");
-}
-
-const asFacts = (value: unknown) => (typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {});
-const word = (value: unknown) => (value === undefined || value === null ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));

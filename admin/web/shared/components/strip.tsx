@@ -8,14 +8,14 @@ export type StripItem = { label: string; value: string; unit?: string; note: Rea
 
 export function Strip({ items, label }: { items: readonly StripItem[]; label: string }) {
   return (
-    <dl className="strip" aria-label={label}>
+    <dl className={items.length === 4 ? "strip four" : "strip"} aria-label={label}>
       {items.map((item) => (
         <div key={item.label} className="strip-item">
           <dt className="note">{item.label}</dt>
           <dd>
             <p className={item.bad ? "strip-value bad" : "strip-value"}>{item.value} {item.unit && <span className="note">{item.unit}</span>}</p>
             <p className="note strip-note">{item.note}</p>
-            <Sparkline series={item.series ?? []} bad={item.bad ?? false} label={`${item.label}, last hour`} />
+            {item.series && <Sparkline series={item.series} bad={item.bad ?? false} label={`${item.label}, last hour`} />}
           </dd>
         </div>
       ))}

@@ -1,0 +1,44 @@
+// Who changed what of a tenant, and why: newest first.
+
+import { DataTable, type Column } from "../../../shared/components/data-table";
+import { LoadMore, usePages } from "../../../shared/components/load-more";
+import { Section } from "../../../shared/components/section";
+import { api, answered, type Schemas } from "../../../shared/api";
+import { differences, shortened } from "../../../shared/changes";
+import { ago, moment, NOBODY_KNOWS } from "../../../shared/format";
+import { useSession } from "../../../shared/session";
+
+type Row = Schemas["AuditFacts"];
+
+export function Audit({ tenant }: { tenant: string }) {
+  const { may } = useSession();
+  return may("audit.list") ? <AuditList tenant={tenant} /> : null;
+}
+
+const COLUMNS: Column<Row>[] = [
+  { title: "Time, UTC", cell: (row) => (row.at ? <time dateTime={row.at} title={ago(row.at)} className="nowrap tabular">{moment(row.at).slice(0, 19)}</time> : NOBODY_KNOWS) },
+  { title: "Who", phone: "end", cell: (row) => row.author },
+  { title: "What", cell: (row) => <><span title={row.target}>{row.action.replace(".", ": ").replaceAll("_", " ")}</span> <span className="soft">{whatOf(row)}</span></> },
+  { title: "Why", cell: (row) => (reasonOf(row) ? <span className="soft">“{reasonOf(row)}”</span> : "") },
+];
+
+function AuditList({ tenant }: { tenant: string }) {
+  const { items, error, more } = usePages<Row>(["audit", tenant], (after) => answered(api.GET("/api/audit", { params: { query: { tenant, after, limit: 20 } } })));
+  return (
+    <Section title="Audit" note="the newest first">
+      {items ? (items.length ? <DataTable label="Audit" columns={COLUMNS} rows={items} keyOf={(row) => `${row.tenant} ${row.seq}`} /> : <p className="soft">Nothing was changed yet.</p>) : error ? <p className="soft">{error.detail}</p> : <span className="skeleton" />}
+      <LoadMore more={more} what="changes" />
+    </Section>
+  );
+}
+
+/** What an edit changed; of other changes what they were made to, shortened where it is an id. */
+function whatOf(row: Row): string {
+  const changed = row.before ? differences(row.before, row.after) : "";
+  return changed || shortened(row.target);
+}
+
+function reasonOf(row: Row): string {
+  const why = (row.after as Record<string, unknown> | null)?.["reason"];
+  return typeof why === "string" ? why : "";
+}

@@ -1,0 +1,134 @@
+// A tenant's limits with what is used of them, those of its plan, and their edits.
+
+import { NativeSelect, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { DataTable, type Column } from "../../../shared/components/data-table";
+import { EditDialog, terms } from "../../../shared/components/edit-dialog";
+import { Facts } from "../../../shared/components/facts";
+import { Meter } from "../../../shared/components/meter";
+import { Section } from "../../../shared/components/section";
+import { api, answered, answeredWithTag, type Schemas } from "../../../shared/api";
+import { count, NOBODY_KNOWS } from "../../../shared/format";
+import { useSession } from "../../../shared/session";
+import { dimensionOf, ownerOf, shareOf, type Limit, type PlanLimit, type Tenant } from "./words";
+
+type Row = { key: string; name: string; unit: string; of: string; used: number | null; limit: number; share: number | null; by: string; own: Limit | null };
+
+export function Limits({ tenant, limits }: { tenant: Tenant; limits: readonly Limit[] | undefined }) {
+  const { may } = useSession();
+  const [opened, setOpened] = useState<Limit | "new" | null>(null);
+  const ofPlan = usePlanLimits(tenant.plan);
+  const rows = [...(limits ?? []).map(ownRow), ...ofPlan.map(planRow)];
+  const columns: Column<Row>[] = [
+    { title: "Limit", cell: (row) => <><b>{row.name}</b> <span className="soft">{row.unit}{row.of && ` · ${row.of}`}</span></> },
+    { title: "Use", number: true, cell: (row) => count(row.used) },
+    { title: "Limit at", number: true, phone: "end", cell: (row) => count(row.limit) },
+    { title: "Used, %", cell: (row) => (row.share === null ? "" : <span className="used"><Meter share={row.share} label={`${row.name} ${row.unit} used`} /><span>{Math.round(row.share * 100)}</span></span>) },
+    { title: "Set by", cell: (row) => row.by },
+    ...(may("limits.edit") ? [{ title: "", number: true, cell: (row: Row) => (row.own ? <button type="button" className="link" aria-label={`Edit ${row.name} ${row.unit}`} onClick={() => setOpened(row.own)}>Edit…</button> : "") }] : []),
+  ];
+  const end = may("limits.set") && <button type="button" className="link" onClick={() => setOpened("new")}>Set limit…</button>;
+  return (
+    <Section title="Limits" note="use now" end={end}>
+      {limits === undefined ? <span className="skeleton" /> : rows.length ? <DataTable label="Limits" columns={columns} rows={rows} keyOf={(row) => row.key} /> : <p className="soft">No limit of its own, and none of a plan: it takes what the pools give it.</p>}
+      {opened === "new" && <SetLimit tenant={tenant.name} onClose={() => setOpened(null)} />}
+      {opened && opened !== "new" && <EditLimit tenant={tenant.name} limit={opened} onClose={() => setOpened(null)} />}
+    </Section>
+  );
+}
+
+function ownRow(each: Limit): Row {
+  const [name, unit] = dimensionOf(each.dimension);
+  const of = [ownerOf(each.scope, each.id), each.models && each.models !== "*" ? each.models : ""].filter(Boolean).join(", ");
+  const by = each.mode === "shadow" ? `its own, shadow: ${count(each.would_refuse)} would be refused` : "its own";
+  return { key: each.limit_id, name, unit, of, used: each.used, limit: each.burst ?? each.limit, share: shareOf(each), by, own: each };
+}
+
+function planRow(each: PlanLimit): Row {
+  const [name, unit] = dimensionOf(each.dimension);
+  const of = [ownerOf(each.scope, "each"), each.model && each.model !== "*" ? each.model : ""].filter(Boolean).join(", ");
+  return { key: each.limit, name, unit, of, used: null, limit: each.at_most, share: null, by: each.mode === "shadow" ? "plan, shadow" : "plan", own: null };
+}
+
+function usePlanLimits(plan: string | null): PlanLimit[] {
+  const { may } = useSession();
+  const { data } = useQuery({
+    queryKey: ["plan", plan],
+    queryFn: () => answered(api.GET("/api/plans/{plan}", { params: { path: { plan: plan ?? "" } } })),
+    enabled: plan !== null && may("plans.show"),
+  });
+  return (data?.limits ?? []).filter((each) => !each.ended);
+}
+
+const whole = (text: string) => (/^\d{1,15}$/.test(text.replaceAll(/[ ,]/g, "")) ? Number(text.replaceAll(/[ ,]/g, "")) : null);
+
+function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: Limit; onClose: () => void }) {
+  const [began] = useState(limit); // as it was when the dialog opened
+  const [units, setUnits] = useState(String(began.limit));
+  const [mode, setMode] = useState<Limit["mode"]>(began.mode);
+  const path = { tenant, limit: began.limit_id };
+  const read = () => answeredWithTag(api.GET("/api/tenants/{tenant}/limits/{limit}", { params: { path } }));
+  const { data: known } = useQuery({ queryKey: ["limit as it was", began.limit_id], queryFn: read, staleTime: Infinity, gcTime: 0 });
+  const [name, unit] = dimensionOf(began.dimension);
+  const given = whole(units);
+  const changed = given !== began.limit || mode !== began.mode;
+  if (!known) return null;
+  return (
+    <EditDialog
+      title={`${name} ${unit}`}
+      save="Save"
+      onClose={onClose}
+      tag={known.tag}
+      reread={async () => (await read()).tag}
+      typed={changed && given !== null ? JSON.stringify({ units: given, mode }) : ""}
+      send={(how) => answered(api.PATCH("/api/tenants/{tenant}/limits/{limit}", { params: { path, ...terms(how) }, body: { units: given ?? 0, mode, reason: how.reason } }))}
+      preview={(would) => <Facts boxed label="What changes" facts={changes(began, would)} />}
+    >
+      {(errorOf) => (
+        <div className="edit-pair">
+          <TextInput label="Limit" description={`Now ${count(began.limit)}. 0: nothing passes.`} inputMode="numeric" value={units} onChange={(event) => setUnits(event.currentTarget.value)} error={given === null ? "A whole number, like 1200." : errorOf("units")} data-autofocus />
+          <NativeSelect label="Mode" description="Shadow refuses nothing." value={mode} onChange={(event) => setMode(event.currentTarget.value as typeof mode)} data={["enforce", "shadow"]} error={errorOf("mode")} />
+        </div>
+      )}
+    </EditDialog>
+  );
+}
+
+function changes(now: Limit, would: Schemas["LimitFor"]): [string, string][] {
+  const use = now.used === null ? NOBODY_KNOWS : `${count(now.used)} used now`;
+  const rows: [string, string][] = [["Limit", `${count(now.limit)} → ${count(would.limit)}`], ["Use", use]];
+  if (now.mode !== would.mode) rows.push(["Mode", `${now.mode} → ${would.mode}`]);
+  if (now.used !== null && would.mode === "enforce" && now.used >= would.limit) rows.push(["At once", "further requests wait or are refused"]);
+  return rows;
+}
+
+const DIMENSIONS = ["concurrency", "requests_per_minute", "input_tokens_per_minute", "output_tokens_per_minute", "tokens_per_minute", "answer_tokens"] as const;
+const SCOPES = ["tenant", "project", "user", "key", "model"] as const;
+
+function SetLimit({ tenant, onClose }: { tenant: string; onClose: () => void }) {
+  const [dimension, setDimension] = useState<(typeof DIMENSIONS)[number]>("requests_per_minute");
+  const [scope, setScope] = useState<(typeof SCOPES)[number]>("tenant");
+  const [units, setUnits] = useState("");
+  const given = whole(units);
+  return (
+    <EditDialog
+      title={`Set a limit of ${tenant}`}
+      save="Set limit"
+      onClose={onClose}
+      typed={given === null ? "" : JSON.stringify({ dimension, scope, limit: given })}
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/limits", { params: { path: { tenant }, ...terms(how) }, body: { scope, dimension, limit: given ?? 0, reason: how.reason } }))}
+      preview={(would) => <p className="soft">{would.note ?? "It counts within a second, in place of one that counts the same."}</p>}
+    >
+      {(errorOf) => (
+        <>
+          <NativeSelect label="What" value={dimension} onChange={(event) => setDimension(event.currentTarget.value as typeof dimension)} data={DIMENSIONS.map((each) => ({ value: each, label: dimensionOf(each).join(" ") }))} error={errorOf("dimension")} />
+          <div className="edit-pair">
+            <NativeSelect label="For" value={scope} onChange={(event) => setScope(event.currentTarget.value as typeof scope)} data={SCOPES.map((each) => ({ value: each, label: each === "tenant" ? "the whole tenant" : `each ${each}` }))} error={errorOf("scope")} />
+            <TextInput label="Limit" inputMode="numeric" value={units} onChange={(event) => setUnits(event.currentTarget.value)} error={units && given === null ? "A whole number, like 1200." : errorOf("limit")} data-autofocus />
+          </div>
+        </>
+      )}
+    </EditDialog>
+  );
+}

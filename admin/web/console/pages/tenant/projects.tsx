@@ -1,0 +1,87 @@
+// A tenant's projects and the cost center of each.
+
+import { TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { DataTable, type Column } from "../../../shared/components/data-table";
+import { EditDialog, terms } from "../../../shared/components/edit-dialog";
+import { LoadMore, usePages } from "../../../shared/components/load-more";
+import { Section } from "../../../shared/components/section";
+import { StateShape } from "../../../shared/components/state";
+import { api, answered, type Schemas } from "../../../shared/api";
+import { NOBODY_KNOWS } from "../../../shared/format";
+import { useSession } from "../../../shared/session";
+import { date } from "./words";
+
+type Project = Schemas["ListedProject"];
+
+export function Projects({ tenant }: { tenant: string }) {
+  const { may } = useSession();
+  return may("projects.list") ? <ProjectList tenant={tenant} /> : null;
+}
+
+/** The names of projects by their ids. */
+export function useProjectNames(tenant: string): Map<string, string> {
+  const { may } = useSession();
+  const ask = () => answered(api.GET("/api/tenants/{tenant}/projects", { params: { path: { tenant }, query: { limit: 1000 } } }));
+  const { data } = useQuery({ queryKey: ["project names", tenant], queryFn: ask, enabled: may("projects.list") });
+  return new Map((data?.items ?? []).map((project) => [project.project, project.name]));
+}
+
+function ProjectList({ tenant }: { tenant: string }) {
+  const { may } = useSession();
+  const [opened, setOpened] = useState<Project | "new" | null>(null);
+  const { items, error, more } = usePages<Project>(["projects", tenant], (after) => answered(api.GET("/api/tenants/{tenant}/projects", { params: { path: { tenant }, query: { after, limit: 20 } } })));
+  const columns: Column<Project>[] = [
+    { title: "Project", cell: (project) => <b>{project.name}</b> },
+    { title: "Cost center", cell: (project) => project.cost_center || NOBODY_KNOWS },
+    { title: "State", phone: "end", cell: (project) => <span className="state"><StateShape state={project.closed ? "cancelled" : "well"} /> {project.closed ? "closed" : "open"}</span> },
+    { title: "Since", number: true, cell: (project) => date(project.created) },
+    { title: "", number: true, cell: (project) => may(project.closed ? "projects.reopen" : "projects.close") && <button type="button" className="link" aria-label={`${project.closed ? "Reopen" : "Close"} project ${project.name}`} onClick={() => setOpened(project)}>{project.closed ? "Reopen…" : "Close…"}</button> },
+  ];
+  const end = may("projects.create") && <button type="button" className="link" onClick={() => setOpened("new")}>Create project…</button>;
+  return (
+    <Section title="Projects" end={end}>
+      {items ? <DataTable label="Projects" columns={columns} rows={items} keyOf={(project) => project.project} /> : error ? <p className="soft">{error.detail}</p> : <span className="skeleton" />}
+      <LoadMore more={more} what="projects" />
+      {opened === "new" && <CreateProject tenant={tenant} onClose={() => setOpened(null)} />}
+      {opened && opened !== "new" && <CloseProject tenant={tenant} project={opened} onClose={() => setOpened(null)} />}
+    </Section>
+  );
+}
+
+function CreateProject({ tenant, onClose }: { tenant: string; onClose: () => void }) {
+  const [name, setName] = useState("");
+  return (
+    <EditDialog
+      title={`Create a project of ${tenant}`}
+      save="Create"
+      onClose={onClose}
+      typed={name.trim() ? JSON.stringify({ name }) : ""}
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/projects", { params: { path: { tenant }, ...terms(how) }, body: { name: name.trim(), reason: how.reason } }))}
+      preview={() => <p className="soft">Keys may be made for it, and what they use is booked to it.</p>}
+    >
+      {(errorOf) => <TextInput label="Name" value={name} onChange={(event) => setName(event.currentTarget.value)} error={errorOf("name")} maxLength={200} autoComplete="off" data-autofocus />}
+    </EditDialog>
+  );
+}
+
+function CloseProject({ tenant, project, onClose }: { tenant: string; project: Project; onClose: () => void }) {
+  const path = { tenant, project: project.project };
+  const again = project.closed !== null;
+  return (
+    <EditDialog
+      title={`${again ? "Reopen" : "Close"} project ${project.name}`}
+      save={again ? "Reopen" : "Close project"}
+      harmful={!again}
+      {...(again ? {} : { confirm: project.name })}
+      onClose={onClose}
+      typed=""
+      send={(how) => {
+        const [params, body] = [{ path, ...terms(how) }, { reason: how.reason }];
+        return answered(again ? api.POST("/api/tenants/{tenant}/projects/{project}/reopen", { params, body }) : api.POST("/api/tenants/{tenant}/projects/{project}/close", { params, body }));
+      }}
+      preview={() => <p>{again ? "Its keys are let in again." : "Its keys are refused from now on, and their connections closed. It can be reopened."}</p>}
+    />
+  );
+}

@@ -1,0 +1,141 @@
+// One tenant: is it within its limits, and all that it has and may.
+
+import { Button, Menu } from "@mantine/core";
+import { getRouteApi } from "@tanstack/react-router";
+import { ChevronDown } from "lucide-react";
+import { useState } from "react";
+import { Sentence } from "../../../shared/components/sentence";
+import { Strip, type StripItem } from "../../../shared/components/strip";
+import { api, answered, answeredWithTag } from "../../../shared/api";
+import { count, money, NOBODY_KNOWS } from "../../../shared/format";
+import { useFreshness } from "../../../shared/freshness";
+import { useLive } from "../../../shared/live";
+import { useSession } from "../../../shared/session";
+import { sentence } from "../../../shared/words";
+import { usePlans } from "../tenants";
+import { About } from "./about";
+import { Audit } from "./audit";
+import { Browsers } from "./browsers";
+import { CreateKey } from "./create-key";
+import { Keys, NoKey, useKeysOf } from "./keys";
+import { Limits } from "./limits";
+import { Budgets, Wallet } from "./money";
+import { Projects } from "./projects";
+import { Safety } from "./safety";
+import { ChangePlan, CloseTenant, ReopenTenant, Throttle } from "./stop";
+import { Users } from "./users";
+import { budgetName, dimensionOf, shareOf, verdictOf, type Budget, type Limit, type Tenant } from "./words";
+import "../tenants.css";
+import "./tenant.css";
+
+const route = getRouteApi("/tenants/$tenant");
+
+export function TenantPage() {
+  const { tenant } = route.useParams();
+  const asked = useLive(["tenant", tenant], () => answeredWithTag(api.GET("/api/tenants/{tenant}", { params: { path: { tenant } } })), 5000);
+  const limits = useLimits(tenant);
+  const budgets = useBudgets(tenant);
+  const stale = useFreshness(limits.dataUpdatedAt || asked.dataUpdatedAt);
+  const keys = useKeysOf(tenant);
+  if (!asked.data) return asked.error ? <NoTenant tenant={tenant} status={asked.error.status} why={asked.error.detail} /> : <Loading />;
+  const { data, tag } = asked.data;
+  const [held, money] = [limits.data?.items ?? [], budgets.data?.items ?? []];
+  const withoutKeys = keys.items?.length === 0;
+  return (
+    <div className={stale ? "stale" : ""}>
+      <Head tenant={data} tag={tag} limits={held} budgets={money} withoutKeys={withoutKeys} />
+      <Strip items={stripOf(data, held, money, keys.items?.filter((key) => key.state === "active").length, keys.more.has)} label="Now" />
+      {withoutKeys && <NoKey tenant={data.name} />}
+      <div className="tenant">
+        <div className="tenant-main">
+          <Limits tenant={data} limits={limits.data?.items} />
+          {!withoutKeys && <Keys tenant={data.name} keys={keys} />}
+          <Users tenant={data.name} />
+          <Projects tenant={data.name} />
+          <Browsers tenant={data.name} />
+          <Audit tenant={data.tenant} />
+        </div>
+        <div className="tenant-side">
+          <Wallet tenant={data} />
+          <Budgets tenant={data.name} budgets={budgets.data?.items} />
+          <Safety tenant={data.name} />
+          <About tenant={data} tag={tag} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function useLimits(tenant: string) {
+  const ask = () => answered(api.GET("/api/tenants/{tenant}/limits", { params: { path: { tenant }, query: { limit: 1000 } } }));
+  return useLive(["limits", tenant], ask);
+}
+
+function useBudgets(tenant: string) {
+  const { may } = useSession();
+  const ask = async () => (may("budgets.list") ? answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path: { tenant }, query: { limit: 1000 } } })) : { items: [] as Budget[] });
+  return useLive(["budgets", tenant], ask, 10_000);
+}
+
+type HeadProps = { tenant: Tenant; tag: string | undefined; limits: readonly Limit[]; budgets: readonly Budget[]; withoutKeys: boolean };
+
+function Head({ tenant, tag, limits, budgets, withoutKeys }: HeadProps) {
+  const { may } = useSession();
+  const plans = usePlans();
+  const [opened, setOpened] = useState<"plan" | "throttle" | "close" | "reopen" | "key" | "">("");
+  const verdict = verdictOf(tenant, limits, budgets);
+  const close = () => setOpened("");
+  const first = withoutKeys && may("keys.create");
+  return (
+    <header className="page-head">
+      <div>
+        <h1>{tenant.name} {tenant.plan && <span className="tag">{plans.get(tenant.plan) ?? tenant.plan}</span>}{tenant.closed && <span className="tag">closed</span>}</h1>
+        <p className={verdict.state === "well" ? "soft" : verdict.state}>{verdict.text}</p>
+      </div>
+      <div className="ends">
+        {first && <Button onClick={() => setOpened("key")}>Create key…</Button>}
+        {may("plans.assign") && <Button variant={first ? "default" : "filled"} onClick={() => setOpened("plan")}>Change plan…</Button>}
+        {(may("tenants.close") || may("tenants.set_terms")) && (
+          <Menu position="bottom-end" transitionProps={{ duration: 0 }} withinPortal={false} width={230}>
+            <Menu.Target><Button variant="default" rightSection={<ChevronDown size={14} />}>Stop</Button></Menu.Target>
+            <Menu.Dropdown>
+              {may("tenants.set_terms") && <Menu.Item onClick={() => setOpened("throttle")}>Throttle…</Menu.Item>}
+              {may("tenants.close") && !tenant.closed && <Menu.Item onClick={() => setOpened("close")}>Close {tenant.name}…</Menu.Item>}
+              {may("tenants.reopen") && tenant.closed && <Menu.Item onClick={() => setOpened("reopen")}>Reopen {tenant.name}…</Menu.Item>}
+            </Menu.Dropdown>
+          </Menu>
+        )}
+      </div>
+      {opened === "plan" && <ChangePlan tenant={tenant} tag={tag} onClose={close} />}
+      {opened === "throttle" && <Throttle tenant={tenant.name} onClose={close} />}
+      {opened === "close" && <CloseTenant tenant={tenant.name} onClose={close} />}
+      {opened === "reopen" && <ReopenTenant tenant={tenant.name} onClose={close} />}
+      {opened === "key" && <CreateKey tenant={tenant.name} onClose={close} />}
+    </header>
+  );
+}
+
+/** What is known of it now. */
+function stripOf(tenant: Tenant, limits: readonly Limit[], budgets: readonly Budget[], keys: number | undefined, more: boolean): StripItem[] {
+  const [nearest] = limits.filter((each) => shareOf(each) !== null).toSorted((one, other) => (shareOf(other) ?? 0) - (shareOf(one) ?? 0));
+  const [fullest] = budgets.filter((each) => each.percent !== undefined).toSorted((one, other) => (other.percent ?? 0) - (one.percent ?? 0));
+  const share = nearest ? (shareOf(nearest) ?? 0) : null;
+  const { money: paid } = tenant;
+  return [
+    { label: "Nearest limit", value: share === null ? NOBODY_KNOWS : String(Math.round(share * 100)), unit: share === null ? "" : "%", note: nearest ? dimensionOf(nearest.dimension).join(" ").toLowerCase() : "no limit that is its own", bad: (share ?? 0) >= 1 },
+    { label: "Budget spent", value: fullest ? count(fullest.percent) : NOBODY_KNOWS, unit: fullest ? "%" : "", note: fullest ? `of ${budgetName(fullest)}` : "no budget", bad: (fullest?.percent ?? 0) >= 100 },
+    paid.pays === "prepaid"
+      ? { label: "Wallet", value: money(paid.left), unit: "USD", note: `${money(paid.used)} USD used`, bad: paid.left ? BigInt(paid.left.nano) <= 0n : false }
+      : { label: "Pays", value: "by invoice", note: `price book ${tenant.price_book}` },
+    { label: "Active keys", value: keys === undefined ? NOBODY_KNOWS : `${count(keys)}${more ? "+" : ""}`, note: tenant.closed ? "all refused: it is closed" : "let in" },
+  ];
+}
+
+function NoTenant({ tenant, status, why }: { tenant: string; status: number; why: string }) {
+  if (status === 404) return <div className="empty"><h1>There is no tenant {tenant}</h1><p>The search finds tenants by how their name begins.</p></div>;
+  return <Sentence state="unknown" text="Nobody knows this tenant now." detail={sentence(why)} />;
+}
+
+function Loading() {
+  return <div aria-busy="true" aria-label="Loading" role="status"><span className="skeleton title" /><span className="skeleton rows" /></div>;
+}
