@@ -43,7 +43,8 @@ class ApiReply:
 
 @dataclass
 class ApiVisitor:
-    """A browser at one side, at an address of its own. `headers`: those of its session."""
+    """A browser at one side, at an address of its own on this machine, where staff are asked for no second
+    factor. `headers`: those of its session."""
 
     served: Served
     address: str
@@ -104,7 +105,7 @@ class ApiTarget:
 
     def _at(self, side: str) -> ApiVisitor:
         self._visitors += 1
-        return ApiVisitor(self._served[side], f"10.1.{self._visitors >> 8 & 255}.{self._visitors & 255}")
+        return ApiVisitor(self._served[side], f"127.1.{self._visitors >> 8 & 255}.{self._visitors & 255}")
 
     async def _planted(self, owner: ApiVisitor) -> tuple[dict[str, str], str]:
         self._tenants += 1
