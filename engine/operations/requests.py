@@ -171,11 +171,13 @@ async def show_request(look: Look, ask: NameRequest) -> ShownRequest:
     ),
 )
 async def explain_request(look: Look, ask: ExplainRequest) -> Explained:
-    """Tell all that is known of a request but what was said. That staff reads it is recorded."""
+    """Tell all that is known of a request but what was said. That staff reads it is recorded, once in a while
+    where a page reads it again and again."""
     owner = await owner_named(look, ask.tenant)
     found = await explain(look.db, look.redis, look.settings, ask.request, ask.tenant or owner)
     if look.who.tenant is None:
-        await look.recorded(found.tenant, ask.request)
+        record = look.watched if look.who.remote else look.recorded
+        await record(found.tenant, ask.request)
     if look.who.tenant is None or found.in_pool is None:
         return found
     return msgspec.structs.replace(found, in_pool=without_machines(found.in_pool))

@@ -1,13 +1,14 @@
 """The console as tests open it: its page with answers that are played, or all of it on a port."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Route
+from playwright.async_api import Page, Route
 
 from admin.console import Console
 from core.configuration.settings import Settings
@@ -16,6 +17,7 @@ from core.sql.database import Database
 from core.web import http
 from server.api import SecurityHeaders
 
+SHOTS = os.environ.get("PARLEY_SCREENSHOTS")  # a folder, for eyes
 WEB = Path(__file__).parents[2] / "admin" / "web" / "tables"
 URL = "http://console.test"
 TABLES = f"{URL}/tables/"
@@ -73,3 +75,9 @@ async def running_console(settings: Settings) -> AsyncGenerator[str]:
         await serving
         await redis.aclose()
         await db.close()
+
+
+async def shot(page: Page, name: str) -> None:
+    """A picture for eyes, where somebody asked for it."""
+    if SHOTS:
+        await page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)

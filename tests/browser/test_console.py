@@ -1,13 +1,11 @@
 """The operators' console in a browser: under its policy, in both themes and at each width."""
 
-import os
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Route, expect
 
 from billing.people.own_account import set_password
 from billing.people.passwords import Passwords
@@ -19,13 +17,11 @@ from core.sql.database import Database
 from scripts.page import CONSOLE, build
 from tests.browser.chat_page import PHONE
 from tests.browser.conftest import OpenPage, WatchedPage
-from tests.browser.console_page import running_console
+from tests.browser.console_page import running_console, shot
 from tests.browser.overview_sample import overview
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
-SHOTS = os.environ.get("PARLEY_SCREENSHOTS")  # a folder, for eyes
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -65,12 +61,6 @@ async def opened(
     await watched.page.goto(f"{url}/#p={code}")
     await expect(watched.page.get_by_role("heading", level=1)).to_be_visible()
     return watched
-
-
-async def shot(page: Page, name: str) -> None:
-    """A picture for eyes, where somebody asked for it."""
-    if SHOTS:
-        await page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,6 +1,7 @@
 // The console's pages by their paths. Each page is a file of its own, loaded when it is opened.
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { filterOf } from "./requests-filter";
 import { NotThere, Shell, WentWrong } from "./shell";
 
 const root = createRootRoute({ component: Shell, notFoundComponent: NotThere, errorComponent: WentWrong });
@@ -9,6 +10,20 @@ const overview = createRoute({
   getParentRoute: () => root,
   path: "/",
   component: lazyRouteComponent(() => import("./pages/overview"), "OverviewPage"),
+});
+
+const requests = createRoute({
+  getParentRoute: () => root,
+  path: "/requests",
+  validateSearch: filterOf,
+  component: lazyRouteComponent(() => import("./pages/requests"), "RequestsPage"),
+});
+
+const request = createRoute({
+  getParentRoute: () => root,
+  path: "/requests/$request",
+  validateSearch: (given: Record<string, unknown>): { tenant?: string } => (given["tenant"] ? { tenant: String(given["tenant"]).slice(0, 200) } : {}),
+  component: lazyRouteComponent(() => import("./pages/request"), "RequestPage"),
 });
 
 const tenants = createRoute({
@@ -28,7 +43,7 @@ const tenant = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([overview, tenants, tenant]),
+  routeTree: root.addChildren([overview, requests, request, tenants, tenant]),
   basepath: "/console",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

@@ -123,8 +123,9 @@ function useHits(text: string, onClose: () => void) {
       detail: each.detail ?? each.tenant ?? "",
       icon: kind.icon,
       open: () => {
-        if (kind.section === undefined) return setCommand(kind.command(each));
+        if (each.kind !== "request" && kind.section === undefined) return setCommand(kind.command(each));
         onClose();
+        if (each.kind === "request") return void navigate({ to: "/requests/$request", params: { request: each.id }, search: each.tenant ? { tenant: each.tenant } : {} });
         const tenant = each.tenant_name || each.tenant || each.id;
         void navigate({ to: "/tenants/$tenant", params: { tenant }, ...(kind.section ? { hash: kind.section } : {}) });
       },

@@ -126,6 +126,17 @@ async def test_what_staff_reads_again_and_again_is_one_row(two: TwoOwners) -> No
     assert await two.actions(two.acme) == ["request.list"] * 3
 
 
+async def test_a_page_that_explains_a_live_request_is_one_row(two: TwoOwners) -> None:
+    """However often it asks; a command on this machine is a row each time."""
+    ask = ExplainRequest(request=two.running, tenant="acme")
+    for _ in range(3):
+        await answer_of(requests.explain_request, two.stores, staff(Role.SUPPORT), ask)
+    assert await two.actions(two.acme) == ["request.explain"]
+    for _ in range(2):
+        await answer_of(requests.explain_request, two.stores, local_actor(), ask)
+    assert await two.actions(two.acme) == ["request.explain"] * 3
+
+
 async def test_a_dry_run_leaves_a_request_as_it_is(two: TwoOwners) -> None:
     """It says what would be, records nothing, and tells nobody."""
     owner, running = local_actor(), NameRequest(request=two.running)

@@ -1,0 +1,80 @@
+// The list's questions: requests that run, of one pool or of all that the overview knows, and pages of those that
+// are over.
+
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { api, answered, type Problem, type Schemas } from "../shared/api";
+import { usePages } from "../shared/components/load-more";
+import { LIVE_MS } from "../shared/live";
+import { useSession } from "../shared/session";
+import { leavesOutLive, type RequestsFilter } from "./requests-filter";
+
+export type LiveRow = Schemas["ListedRequest"];
+export type EndedRow = Schemas["EndedRequestFacts"];
+export type RefusedRow = Schemas["RefusedSends"];
+
+export const PAGE = 50;
+export const LIVE_MAX = 500;
+const AGAIN_MS = 4000;
+
+/** Pools by name, as far as this caller may know them; null until it is answered. */
+export function usePools(): string[] | null {
+  const { may } = useSession();
+  const { data, isLoading } = useQuery({
+    queryKey: ["overview"],
+    queryFn: () => answered(api.GET("/api/overview")),
+    enabled: may("overview.show"),
+    staleTime: 30_000,
+  });
+  return isLoading ? null : (data?.pools ?? []).map((each) => each.pool).sort();
+}
+
+/** Requests that have not ended, the last accepted first. `more`: a pool has more than are asked for. */
+export function useLiveRequests(filter: RequestsFilter, pools: readonly string[] | null, wanted: boolean, limit: number) {
+  const { may } = useSession();
+  const enabled = wanted && (pools !== null || filter.pool !== undefined) && may("requests.list") && !leavesOutLive(filter).length;
+  const asked: (string | null)[] = filter.pool ? [filter.pool] : pools?.length ? [...pools] : [null];
+  return useQueries({
+    queries: asked.map((pool) => ({
+      queryKey: ["requests", "live", pool, filter.tenant ?? null, limit],
+      queryFn: async () => {
+        const query = { limit, ...(pool ? { pool } : {}), ...(filter.tenant ? { tenant: filter.tenant } : {}) };
+        const line = await answered(api.GET("/api/requests", { params: { query } }));
+        return { ...line, full: line.items.length >= limit };
+      },
+      enabled,
+      refetchInterval: LIVE_MS,
+      retry: false,
+    })),
+    combine: (answers) => ({
+      enabled,
+      rows: answers
+        .flatMap((each) => each.data?.items ?? [])
+        .filter((row) => !filter.model || row.model === filter.model)
+        .sort((one, other) => other.accepted_ms - one.accepted_ms),
+      nowMs: Math.max(0, ...answers.map((each) => each.data?.now_ms ?? 0)),
+      more: answers.some((each) => each.data?.full),
+      problem: (answers.find((each) => each.error)?.error ?? null) as Problem | null,
+      loading: enabled && answers.some((each) => each.isLoading),
+      updatedAt: answers.length ? Math.min(...answers.map((each) => each.dataUpdatedAt)) : 0,
+    }),
+  });
+}
+
+/** Pages of requests that ended, the last first. */
+export function useEndedRequests(filter: RequestsFilter, wanted: boolean) {
+  const { may } = useSession();
+  const { state: _, outcome, ...rest } = filter;
+  const ask = (after: string) => {
+    const query = { ...rest, ...(outcome ? { reason: outcome } : {}), limit: PAGE, after };
+    return answered(api.GET("/api/ended-requests", { params: { query } }));
+  };
+  return usePages<EndedRow>(["requests", "ended", rest, outcome], ask, AGAIN_MS, wanted && may("requests.find"));
+}
+
+/** Pages of refused sends, the last minute first. */
+export function useRefusedSends({ tenant, user, key, code, since, until }: RequestsFilter, wanted: boolean) {
+  const { may } = useSession();
+  const given = Object.fromEntries(Object.entries({ tenant, user, key, code, since, until }).filter(([, value]) => value));
+  const ask = (after: string) => answered(api.GET("/api/refused-requests", { params: { query: { ...given, limit: PAGE, after } } }));
+  return usePages<RefusedRow>(["requests", "refused", given], ask, AGAIN_MS, wanted && may("requests.find_refused"));
+}

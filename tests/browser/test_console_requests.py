@@ -1,0 +1,256 @@
+"""The console's pages of requests: the list by filters in the address, one request's life, ending it."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, Route, expect
+
+from billing.api import create_tenant
+from billing.audit.log import list_rows
+from billing.posting.biller import post
+from billing.usage import UsageOwner, encode
+from core.clock import now_ms
+from core.configuration.settings import Settings
+from core.redis.client import connect
+from core.sql.database import Database
+from engine.api import PoolQueue
+from scripts.page import CONSOLE, build
+from tests.billing.events import an_event
+from tests.browser.conftest import OpenPage, WatchedPage
+from tests.browser.console_page import running_console, shot
+from tests.browser.overview_sample import overview
+from tests.browser.requests_sample import (
+    ENDED,
+    NOW_MS,
+    RUNNING,
+    detail,
+    ended_row,
+    explained,
+    live_row,
+    refused_row,
+    running,
+)
+from tests.engine.builders import request
+from tests.support.staff import staff_code
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_console() -> None:
+    """The console as its sources are."""
+    build(CONSOLE)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def console(settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
+    """A console's address."""
+    async with running_console(settings) as url:
+        yield url
+
+
+class PlayedRequests:
+    """Answers about requests: two that run, seventeen that ended on two pages, two minutes of refusals."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, list[str]]] = []
+        self.explained: dict[str, Any] = {ENDED: explained(), RUNNING: running()}
+
+    async def __call__(self, route: Route) -> None:
+        """A handler for Playwright."""
+        address = urlsplit(route.request.url)
+        query = parse_qs(address.query)
+        await route.fulfill(json=self._answer(address.path, query))
+
+    def _answer(self, path: str, query: dict[str, list[str]]) -> Any:
+        last = path.rsplit("/", 1)[-1]
+        if path == "/api/overview":
+            return overview()
+        if path == "/api/requests":
+            waiting = live_row("waits", "queued", first_token_ms=0, claimed_ms=0, tokens=0)
+            items = [live_row(), waiting] if query["pool"] == ["eu-1"] else []
+            return {"items": items, "next": None, "now_ms": NOW_MS}
+        if path == "/api/ended-requests":
+            self.asked.append(query)
+            return self._ended(query)
+        if path == "/api/refused-requests":
+            return {"items": [refused_row(), refused_row(others=True, key="", user="")], "next": None}
+        if last == "explained":
+            return self.explained[path.split("/")[-2]]
+        return {"request": detail(), "at": None, "came_from": ["acme-1"], "tenant_name": "acme"}
+
+    def _ended(self, query: dict[str, list[str]]) -> Any:
+        if query.get("tenant") == ["nobody"]:
+            return {"items": [], "next": None}
+        if query.get("after"):
+            return {"items": [ended_row("older", "error", code="engine_lost")], "next": None}
+        reasons = ["length", "cancelled", "blocked", "deadline", "budget", "slow_reader", "error"]
+        return {"items": [ended_row(), *(ended_row(each, each) for each in reasons)], "next": "c1"}
+
+
+async def opened(
+    open_page: OpenPage, url: str, settings: Settings, db: Database, path: str, **options: Any
+) -> tuple[WatchedPage, PlayedRequests]:
+    """A page of the console with played answers, signed in by a link."""
+    played = PlayedRequests()
+    code = await staff_code(settings, db)
+    watched = await open_page(f"{url}/healthz", own=True, **options)
+    for pattern in ("**/api/overview*", "**/api/requests**", "**/api/*-requests*"):
+        await watched.page.route(pattern, played)
+    await watched.page.goto(f"{url}/console/{path}#p={code}")
+    await expect(watched.page.get_by_role("heading", level=1)).to_be_attached()
+    return watched, played
+
+
+WIDE = {"viewport": {"width": 1440, "height": 900}}
+PHONE = {"viewport": {"width": 390, "height": 844}}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_each_page_and_dialog_keeps_the_policy(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database, scheme: str
+):
+    """The list, refusals, one that ended and one that runs, both its dialogs: axe finds nothing, nothing is
+    asked of another origin, no error is told."""
+    watched, _ = await opened(open_page, console, settings, sqlite, "requests", color_scheme=scheme, **WIDE)
+    page = watched.page
+    await expect(page.get_by_role("row")).to_have_count(11)
+    await expect(page.get_by_role("cell", name="decoding")).to_be_visible()
+    await expect(page.get_by_text("first 10 requests, 1 failed")).to_be_visible()
+    await shot(page, f"requests-{scheme}")
+    assert await watched.axe() == []
+
+    await page.get_by_text("Refused", exact=True).click()
+    await expect(page.get_by_role("cell", name="rate_limited")).to_have_count(2)
+    await expect(page).to_have_url(f"{console}/console/requests?state=refused")
+    assert await watched.axe() == []
+    await page.go_back()
+
+    await page.get_by_role("link", name="0198b2c4\u2026d1aa").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text(
+        "Ended normally after 29.38 s: 9.12 s in the queue, 0.32 s to its first token, 19.94 s to write."
+    )
+    life = page.get_by_role("table", name="Its life")
+    await expect(life.get_by_role("row", name="Waited in eu-1")).to_contain_text("9.12")
+    await expect(page.get_by_role("region", name="Bill")).to_contain_text("Total 0.000515040")
+    await shot(page, f"request-{scheme}")
+    assert await watched.axe() == []
+
+    await page.goto(f"{console}/console/requests/{RUNNING}?tenant=t1")
+    await expect(page.get_by_role("row", name="gateway-b")).to_contain_text("stuck")
+    await expect(page.get_by_text("It came from acme-1.")).to_be_visible()
+    assert await watched.axe() == []
+    for button, name in (("Move\u2026", "Move this request"), ("Cancel\u2026", "Cancel this request")):
+        await page.get_by_role("button", name=button).click()
+        await expect(page.get_by_role("dialog", name=name)).to_be_visible()
+        assert await watched.axe() == []
+        await page.keyboard.press("Escape")
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_filters_are_in_the_address_and_pages_come_behind_each_other(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """A filter that is typed is asked for and sent on; Load more goes on behind the last; nothing found says
+    how to find more; what is only known of ended ones leaves those that run out, and says so."""
+    watched, played = await opened(open_page, console, settings, sqlite, "requests?state=ended", **WIDE)
+    page = watched.page
+    await page.get_by_role("button", name="Load more").click()
+    await expect(page.get_by_role("link", name="older")).to_be_visible()
+    await expect(page.get_by_text("9 requests, 2 failed")).to_be_visible()
+    await page.get_by_label("Outcome").select_option("error")
+    await page.get_by_label("Tenant").fill("nobody")
+    await page.get_by_label("Tenant").press("Enter")
+    await expect(page.get_by_role("heading", name="No request matches")).to_be_visible()
+    await expect(page).to_have_url(f"{console}/console/requests?state=ended&outcome=error&tenant=nobody")
+    await page.get_by_role("button", name="Last 7 days").click()
+    await expect(page.get_by_label("Time")).to_have_value("7d")
+    assert (played.asked[-1]["since"], played.asked[-1]["reason"]) == (["7d"], ["error"])
+    await page.get_by_role("button", name="Clear filters").click()
+    await expect(page).to_have_url(f"{console}/console/requests?state=ended")
+    await page.goto(f"{console}/console/requests?tenant=acme&user=ann")
+    await expect(page.get_by_text("Requests that run are left out: their user is known")).to_be_visible()
+    await expect(page.get_by_label("User")).to_have_value("ann")
+    assert watched.errors == []
+
+
+@pytest.mark.parametrize(
+    "path", ["requests", "requests?state=refused", f"requests/{ENDED}", f"requests/{RUNNING}"]
+)
+async def test_at_390_pixels_nothing_scrolls_sideways(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database, path: str
+):
+    """Rows are two lines, the waterfall's bars stand below their words."""
+    watched, _ = await opened(open_page, console, settings, sqlite, path, **PHONE)
+    await expect(watched.page.get_by_role("row").nth(1)).to_be_visible()
+    assert await watched.page.evaluate("document.documentElement.scrollWidth") <= 390
+    await shot(watched.page, f"{path.replace('?', '-').replace('/', '-')}-390")
+    assert await watched.axe() == []
+
+
+async def signed_in(open_page: OpenPage, url: str, settings: Settings, db: Database) -> Page:
+    """The overview of a console on real stores."""
+    code = await staff_code(settings, db)
+    watched = await open_page(f"{url}/healthz", own=True, **WIDE)
+    await watched.page.goto(f"{url}/#p={code}")
+    await expect(watched.page.get_by_role("heading", level=1)).to_be_visible()
+    return watched.page
+
+
+async def test_a_waiting_request_is_found_and_cancelled_for_a_reason(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """On real stores: `g r` goes to the list, which has it; without a reason it is not cancelled, and that is
+    said at the field; then it ends, and the audit log says who and why."""
+    acme = (await create_tenant(sqlite, "acme")).tenant_id
+    waiting = request(tenant=acme, accepted_ms=now_ms(), deadline_ms=now_ms() + 600_000)
+    redis = connect(settings)
+    await PoolQueue(redis, settings.pool, settings).enqueue(waiting)
+    await redis.aclose()
+    page = await signed_in(open_page, console, settings, sqlite)
+    await page.keyboard.press("g")
+    await page.keyboard.press("r")
+    row = page.get_by_role("row").filter(has=page.get_by_title(waiting.id))
+    await expect(row).to_contain_text("waiting")
+    await row.get_by_role("link").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("it is the next of its class")
+    await page.get_by_role("button", name="Cancel\u2026").click()
+    dialog = page.get_by_role("dialog", name="Cancel this request")
+    await expect(dialog).to_contain_text("It ends at once")
+    await dialog.get_by_role("button", name="Cancel the request").click()
+    await expect(dialog).to_contain_text("Say why")
+    await dialog.get_by_label("Reason").fill("its sender asked for it")
+    await dialog.get_by_role("button", name="Cancel the request").click()
+    await expect(dialog).to_be_hidden()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("Ended")
+    await expect(page.get_by_role("button", name="Cancel\u2026")).to_be_hidden()
+    (row,) = [row for row in await list_rows(sqlite, acme) if row.action == "request.cancel"]
+    assert (row.author, row.target) == ("Ann", waiting.id)
+    assert "its sender asked for it" in (row.after or "")
+
+
+async def test_an_ended_request_is_opened_by_the_search(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """Its id is enough; a user without a tenant is refused beside the field, and what was typed stays."""
+    acme = (await create_tenant(sqlite, "acme")).tenant_id
+    event = an_event(
+        "r-77", acme, owner=UsageOwner("p1", "k1", ""), accepted_ms=now_ms() - 2_000, ended_ms=now_ms()
+    )
+    await post(sqlite, "default", [encode(event)])
+    page = await signed_in(open_page, console, settings, sqlite)
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("r-77")
+    await page.get_by_role("option", name="r-77").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("after 2.00 s")
+    await expect(page.get_by_role("region", name="Bill")).to_contain_text("0.000003700")
+    explains = [row for row in await list_rows(sqlite, acme) if row.action == "request.explain"]
+    assert len(explains) == 1
+    await page.goto(f"{console}/console/requests?user=ann")
+    await expect(page.get_by_text("A user is of one tenant: name the tenant too.")).to_be_visible()
+    await expect(page.get_by_label("User")).to_have_value("ann")
+    await page.goto(f"{console}/console/requests/nobodys")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Nobody knows this request.")
