@@ -244,6 +244,21 @@ def test_what_was_told_is_held_against_the_text_and_the_prices() -> None:
         assert off(history, rows), wrong
 
 
+def test_only_where_held_letters_are_dropped_a_text_may_be_shorter_than_its_tokens() -> None:
+    """By a few: a cancel ends what a safety policy was still holding."""
+
+    def told_as(**told: Any) -> bool:
+        history, rows = clean()
+        history.facts[1] = replace(TOLD, cost=COST, **told)
+        rows["usage_event"][0]["reason"] = history.facts[1].reason
+        names = {check.name for check in judge(history, rows, lambda tokens: 3) if check.off}
+        return "answers: tokens as their text says" not in names
+
+    assert told_as(reason="cancelled", characters=TOLD.output - 1)
+    assert not told_as(reason="cancelled", characters=TOLD.output + 1)
+    assert not told_as(reason="length", characters=TOLD.output - 1)
+
+
 def test_what_comes_late_is_in_its_own_month() -> None:
     """A correction after the close moves the month's true-up when the next one is closed."""
     history, _ = clean()
