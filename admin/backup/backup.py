@@ -154,7 +154,13 @@ async def _manifest(
     schema = await copied_schema(session)
     rows = await copied_counts(session)
     database = CopiedDatabase(
-        "sqlite" if dialect == "sqlite" else "postgresql", file, schema, rows, copied.server, copied.tool
+        "sqlite" if dialect == "sqlite" else "postgresql",
+        file,
+        str(schema.revision),
+        rows,
+        copied.server,
+        copied.tool,
+        schema.made_from or "",
     )
     heads, wrong = await copied_heads(session)
     ends.warnings.extend(wrong)

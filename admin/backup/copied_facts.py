@@ -9,6 +9,7 @@ from sqlalchemy import text
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from admin.backup.manifest import CopiedHead, NamedModel
+from core.sql.schema_origin import READ, SchemaOrigin
 
 COUNTED = ("tenant", "usage_event", "usage_line", "ledger_txn", "message")
 SHOWN_MAX = 3
@@ -54,9 +55,9 @@ async def copied_models(session: AsyncSession) -> list[NamedModel]:
     return [NamedModel(*row) for row in rows]
 
 
-async def copied_schema(session: AsyncSession) -> str:
-    """The schema's revision."""
-    return str((await _rows(session, "SELECT version_num FROM alembic_version"))[0][0])
+async def copied_schema(session: AsyncSession) -> SchemaOrigin:
+    """The schema's revision, and the text of the migrations that made it."""
+    return SchemaOrigin.of((await (await session.connection()).execute(READ)).mappings().first())
 
 
 async def _rows(session: AsyncSession, statement: str) -> Sequence[Any]:

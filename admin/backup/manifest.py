@@ -33,7 +33,8 @@ class CopiedFile(msgspec.Struct, frozen=True):
 
 
 class CopiedDatabase(msgspec.Struct, frozen=True):
-    """The database of a backup. `schema`: its revision; `server`, `tool`: versions of Postgres and of the
+    """The database of a backup. `schema`: its revision; `made_from`: hash of the migrations' text that made
+    it (core/sql/schema_origin.py), empty: not told; `server`, `tool`: versions of Postgres and of the
     pg_dump that copied it, empty for SQLite; `rows`: numbers of rows by table."""
 
     kind: Literal["sqlite", "postgresql"]
@@ -42,6 +43,7 @@ class CopiedDatabase(msgspec.Struct, frozen=True):
     rows: dict[str, int]
     server: str = ""
     tool: str = ""
+    made_from: str = ""
 
 
 class CopiedHead(msgspec.Struct, frozen=True):

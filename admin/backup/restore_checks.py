@@ -22,7 +22,8 @@ from core.files import file_lock
 from core.redis.client import RedisClient
 from core.runtime.embedded import RESTORE_MARK
 from core.signing.signed_text import Keyring, checked_secret
-from core.sql.database import Database, database_url, revision_of, schema_versions, shown_url
+from core.sql.database import MIGRATIONS, Database, database_url, revision_of, schema_versions, shown_url
+from core.sql.schema_origin import text_of
 from core.web.local_urls import UP_LOCK
 from engine.api import living_processes
 
@@ -58,6 +59,11 @@ def require_fit(manifest: Manifest, settings: Settings) -> None:
         raise StartupError(
             f"the backup's schema {manifest.database.schema} is of a newer release than this one "
             f"({schema_versions()[0]}): restore it with Parley {manifest.release} or later"
+        )
+    if manifest.database.made_from not in ("", text_of(MIGRATIONS, manifest.database.schema)):
+        raise StartupError(
+            "the backup is of another version of Parley under development (its schema "
+            f"{manifest.database.schema} is not this one's): restore it with that version"
         )
     if manifest.installation != settings.installation:
         raise StartupError(

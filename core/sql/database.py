@@ -25,7 +25,9 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from core.errors import StartupError
 from core.files import file_lock
+from core.sql import schema_origin
 from core.sql.append_only_triggers import guard, unguard
+from core.sql.schema_origin import SchemaOrigin
 from core.sql.store_errors import database_failure
 
 if TYPE_CHECKING:
@@ -36,9 +38,7 @@ MIGRATION_SECONDS_MAX = 120.0
 MIGRATION_LOCK = 0x5041_524C_4559  # "PARLEY", the advisory lock that a migration holds on Postgres
 SQLITE_BUSY_MS = 10_000
 SQLITE_LOOKS_EACH = 50_000  # steps of SQLite's virtual machine, a millisecond or so
-UNDEFINED_TABLE = "42P01"
 OUT_OF_TIME = ("57014", "SQLITE_INTERRUPT")
-FORMER_REVISION = re.compile(r"\d{4}")  # those of 0.1.0 and later begin with a letter
 NO_TABLES = "the database {} has no tables yet: start with `parley up`, or run `parley db migrate`"
 
 
@@ -255,22 +255,17 @@ def _upgrade(connection: Connection) -> None:
     config = _alembic()
     config.attributes["connection"] = connection
     found = MigrationContext.configure(connection).get_current_revision()
-    _refuse_former(found, connection.engine.url)
+    url = connection.engine.url
+    schema_origin.refuse_former(found, shown_url(url))
     if found not in (None, *schema_versions()):
         raise StartupError("the database's schema is of a newer release: run that one")
+    if found is not None:
+        _refuse_other_text(SchemaOrigin.of(connection.execute(schema_origin.READ).mappings().first()), url)
     if found != schema_versions()[0] and _writes_books(config, found):
         unguard(connection)
     command.upgrade(config, "head")
+    schema_origin.note_text(connection, schema_origin.text_of(MIGRATIONS, schema_versions()[0]))
     guard(connection)
-
-
-def _refuse_former(found: str | None, url: URL) -> None:
-    """StartupError where this revision is of before 0.1.0."""
-    if found is not None and FORMER_REVISION.fullmatch(found):
-        raise StartupError(
-            f"{shown_url(url)} was made before 0.1.0 (schema {found}), which starts with a fresh database: "
-            "name an empty one in PARLEY_DATABASE_URL (SQLite: or move the file elsewhere), and start again"
-        )
 
 
 def _writes_books(config: "Config", found: str | None) -> bool:
@@ -299,29 +294,39 @@ def schema_versions() -> list[str]:
 
 
 async def require_schema(db: Database) -> None:
-    """Raise StartupError where the schema is older than this code (a newer one is a deploy under way)."""
+    """Raise StartupError where the schema is older than this code (newer: a deploy), or another one."""
     require_folder(db.engine.url)
     try:
-        found = await revision_of(db)
+        found = await _found_in(db)
     except (OSError, DBAPIError) as error:
         raise database_failure(error, shown_url(db.engine.url)) from error
-    if found is None:
+    if found.revision is None:
         raise StartupError(NO_TABLES.format(shown_url(db.engine.url)))
-    if found in schema_versions()[1:]:
+    _refuse_other_text(found, db.engine.url)
+    if found.revision in schema_versions()[1:]:
         raise StartupError("the database schema is not up to date: run `parley db migrate`")
 
 
 async def revision_of(db: Database) -> str | None:
     """The schema's revision; None where it was never migrated. StartupError where it is of before 0.1.0."""
-    found = None
+    return (await _found_in(db)).revision
+
+
+async def _found_in(db: Database) -> SchemaOrigin:
+    found = SchemaOrigin()
     try:
         async with db.engine.connect() as connection:
-            found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
+            found = SchemaOrigin.of((await connection.execute(schema_origin.READ)).mappings().first())
     except (OSError, DBAPIError) as error:
-        if not _lacks_the_table(error):
+        if not schema_origin.lacks_the_table(error):
             raise
-    _refuse_former(found, db.engine.url)
+    schema_origin.refuse_former(found.revision, shown_url(db.engine.url))
     return found
+
+
+def _refuse_other_text(found: SchemaOrigin, url: URL) -> None:
+    if found.revision in schema_versions():
+        schema_origin.refuse_other_text(found, MIGRATIONS, url, shown_url(url))
 
 
 def require_folder(url: URL) -> None:
@@ -334,13 +339,6 @@ def is_out_of_time(error: DBAPIError) -> bool:
     """True for the error of a statement that the database ended for `short_snapshot`."""
     codes = {getattr(error.orig, "sqlstate", None), getattr(error.orig, "sqlite_errorname", None)}
     return not codes.isdisjoint(OUT_OF_TIME)
-
-
-def _lacks_the_table(error: OSError | DBAPIError) -> bool:
-    orig = error.orig if isinstance(error, DBAPIError) else None
-    return getattr(orig, "sqlstate", "") == UNDEFINED_TABLE or (
-        getattr(orig, "sqlite_errorname", "") == "SQLITE_ERROR" and str(orig).startswith("no such table")
-    )
 
 
 def shown_url(url: URL) -> str:

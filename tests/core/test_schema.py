@@ -22,13 +22,14 @@ from core.sql.append_only import APPEND_ONLY, MARK, SAYS
 from core.sql.database import (
     Database,
     _alembic,
-    _refuse_former,
     database_url,
     migrate,
     require_schema,
     revision_of,
     schema_versions,
+    shown_url,
 )
+from core.sql.schema_origin import READ, refuse_former, text_of
 from tests.core.all_tables import TABLES_OF_ALL_PACKAGES
 
 Shape = dict[str, dict[str, Any]]
@@ -209,11 +210,74 @@ async def test_a_database_of_before_is_refused_with_one_line(
     await database.close()
 
 
+NOT_THIS = "another version of Parley under development"
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE alembic_version SET made_from = 'x'", "ALTER TABLE alembic_version DROP COLUMN made_from"],
+    ids=["made otherwise", "of before this was kept"],
+)
+async def test_a_schema_of_another_state_of_the_code_is_refused_with_one_line(
+    empty_url: str, change: str
+) -> None:
+    """The first version is edited in place until it is released, and a table or column that is not there
+    would be found in mid-request. Whoever migrates and each process that starts says so; nothing is
+    changed."""
+    await migrate(empty_url)
+    database = Database(empty_url)
+    async with database.engine.begin() as connection:
+        await connection.execute(text(change))
+        before = (await connection.execute(READ)).mappings().all()
+    for refuses in (migrate(empty_url), require_schema(database)):
+        with pytest.raises(StartupError, match=f"{NOT_THIS}.*PARLEY_HOME.*Nothing was changed") as raised:
+            await refuses
+        assert "\n" not in str(raised.value)
+    assert await revision_of(database) == "p0001"
+    async with database.engine.connect() as connection:
+        assert (await connection.execute(READ)).mappings().all() == before
+    await database.close()
+
+
+async def test_an_older_version_is_told_apart_too(
+    empty_url: str, later_version: Callable[[str], None]
+) -> None:
+    """Before a later version is run on tables that it does not expect."""
+    await migrate(empty_url)
+    later_version(LATER)
+    database = Database(empty_url)
+    async with database.engine.begin() as connection:
+        await connection.execute(text("UPDATE alembic_version SET made_from = 'x'"))
+    for refuses in (migrate(empty_url), require_schema(database)):
+        with pytest.raises(StartupError, match=NOT_THIS):
+            await refuses
+    await database.close()
+
+
+def test_how_a_version_is_written_does_not_count(tmp_path: Path) -> None:
+    """Comments, docstrings and layout are no other schema; a column, and a later version, are."""
+    folder = tmp_path / "versions"
+    folder.mkdir()
+    texts = (
+        'def a():\n    return [1, "two"]\n',
+        '"""A\n\nb."""\n# why\ndef a():\n    """It."""\n    return [\n        1,\n        "two",\n    ]\n',
+        'def a():\n    return [1, "three"]\n',
+    )
+    found = list[str]()
+    for each in texts:
+        (folder / "v0001_first.py").write_text(each)
+        text_of.cache_clear()
+        found.append(text_of(tmp_path, "p0001"))
+    (folder / "v0002_later.py").write_text("")
+    text_of.cache_clear()
+    assert found[0] == found[1] != found[2] == text_of(tmp_path, "p0001") != text_of(tmp_path, "p0002")
+
+
 def test_who_is_refused_is_shown_no_password() -> None:
     """Nor what else of the URL may be secret."""
     url = database_url("postgresql+asyncpg://me:hunter2@there:1/parley?sslpassword=hunter3")
     with pytest.raises(
         StartupError, match=r"postgresql\+asyncpg://me:\*\*\*@there:1/parley was made"
     ) as raised:
-        _refuse_former("0033", url)
+        refuse_former("0033", shown_url(url))
     assert "hunter" not in str(raised.value)

@@ -39,7 +39,7 @@ async def filled(file: Path, *statements: str) -> str:
     return tenant
 
 
-def a_backup(folder: Path, template: Path, *statements: str) -> Path:
+def a_backup(folder: Path, template: Path, *statements: str, made_from: str = "") -> Path:
     """A backup of it."""
     work, source = folder / "work", folder / "backup"
     work.mkdir()
@@ -51,7 +51,8 @@ def a_backup(folder: Path, template: Path, *statements: str) -> Path:
     connection.close()
     (source / manifest.SECRET_FILE).write_text(TEST_SECRET)
     files = [copied_file(source, name) for name in (manifest.SQLITE_FILE, manifest.SECRET_FILE)]
-    database = CopiedDatabase("sqlite", manifest.SQLITE_FILE, schema_versions()[0], {})
+    schema = schema_versions()[0]
+    database = CopiedDatabase("sqlite", manifest.SQLITE_FILE, schema, {}, made_from=made_from)
     models = [NamedModel("smollm2", "1", "f1")]
     made = Manifest(1, "0.1.0", "parley", 1_700_000_000_000, database, [], models, [], files)
     (source / manifest.FILE).write_bytes(encode_manifest(made))
@@ -91,6 +92,15 @@ def test_a_home_is_restored_with_its_own_valkey(home: Path, tmp_path: Path, sqli
     again = restored(home, source)
     assert again.exit_code != 0
     assert "is not empty" in str(again.exception)
+
+
+def test_a_backup_of_another_state_of_the_code_is_not_restored(
+    home: Path, tmp_path: Path, sqlite_template: Path
+):
+    """No process would start with it: it is said before anything is written."""
+    refused = restored(home, a_backup(tmp_path, sqlite_template, made_from="x"))
+    assert "another version of Parley under development" in str(refused.exception)
+    assert not (home / "parley.db").exists()
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["before", "in the middle"])
