@@ -1,7 +1,7 @@
 """Public interface of this package for who runs pools: what each one should be, and who changes that."""
 
 from billing.dedicated_pools.desired import DesiredPool, read_pools
-from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool, tenants_let_in
+from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool, let_in_by_pool
 from billing.tables.pools import ACTIVE, DRAINING, SHARED, PoolRow
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "delete_pool",
     "drain_pool",
     "edit_pool",
+    "let_in_by_pool",
     "read_pools",
-    "tenants_let_in",
 ]

@@ -1,6 +1,6 @@
 """Facts about models, from the engine's table, which belongs to a package above this one."""
 
-from sqlalchemy import column, func, select, table
+from sqlalchemy import Boolean, column, func, select, table
 from sqlmodel import col
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -9,7 +9,11 @@ from core.errors import bad_request
 from core.sql.database import Database
 
 UNRECORDED_TOKENS_MAX = 1 << 20  # of a model that nobody recorded here
-_VERSIONS = table("model_version", column("name"), column("fingerprint"), column("max_model_len"))
+_VERSIONS = table(
+    "model_version",
+    *(column(name) for name in ("name", "version", "fingerprint", "max_model_len", "created_ms")),
+    column("enabled", Boolean),
+)
 
 
 async def context_of(session: AsyncSession, fingerprint: str) -> int | None:
@@ -30,6 +34,14 @@ async def is_known_model(db: Database, tenant_id: str, name: str) -> bool:
             if (await connection.execute(statement)).first() is not None:
                 return True
     return False
+
+
+async def enabled_versions(db: Database, name: str) -> list[str]:
+    """Versions of a model that the installation has, oldest first; none: it has no such model."""
+    order = (_VERSIONS.c.created_ms, _VERSIONS.c.version)
+    statement = select(_VERSIONS.c.version).where(_VERSIONS.c.name == name, _VERSIONS.c.enabled)
+    async with db.session() as session:
+        return list((await (await session.connection()).execute(statement.order_by(*order))).scalars())
 
 
 async def check_tokens(session: AsyncSession, fingerprint: str, wanted: int, before: int = 0) -> None:

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from billing.cli.arguments import TAKEN_BACK, end_state, nano_of
+from billing.cli.desired_pools import POOL_COMMANDS
 from billing.cli.moves import check_booked, moved
 from billing.cli.operations import REASON, REASON_NEEDED, CommandTerms, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
@@ -42,9 +43,13 @@ def pools_command() -> None:
     """
 
 
-@pools_command.command("list")
+for each in POOL_COMMANDS:
+    pools_command.add_command(each)
+
+
+@pools_command.command("owners")
 @asks(pools.list_pool_owners)
-def list_command(ask: AskNothing, how: CommandTerms) -> None:
+def owners_command(ask: AskNothing, how: CommandTerms) -> None:
     """List pools' owners, present and past."""
     rows = [facts_of(each, how.as_json) for each in answered(pools.list_pool_owners, ask, how).items]
     show_table(rows, how.as_json, "no pool was ever dedicated: all are shared")
@@ -55,7 +60,7 @@ def list_command(ask: AskNothing, how: CommandTerms) -> None:
 def assign_command(ask: AssignPool, how: CommandTerms) -> None:
     """Dedicate a pool to a tenant from now on: its ready GPU-seconds are billed.
 
-    Route the tenant's models to it with `parley models route`.
+    Of a pool that was created use `parley pools edit` instead. Route models to it with `parley models route`.
     """
     show(facts_of(answered(pools.assign_pool, ask, how), how.as_json), how.as_json)
 

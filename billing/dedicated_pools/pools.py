@@ -1,6 +1,6 @@
 """Changes of what a pool should be, with its history of owners in the same transaction."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlmodel import col, select
@@ -48,7 +48,7 @@ async def edit_pool(
     async with db.transaction() as session:
         await lock_settings(session, PLATFORM)
         row = await _pool(session, pool)
-        before_in = await tenants_let_in(session, pool)
+        before_in = (await let_in_by_pool(session, [pool]))[pool]
         before = _facts(row, before_in)
         for name, value in changes.items():
             setattr(row, name, value)
@@ -87,7 +87,7 @@ async def delete_pool(db: Database, pool: str) -> PoolRow:
         if row.state != DRAINING:
             known = see("pools.drain", pool=pool)
             raise bad_request(f"the pool {pool!r} is active: drain it first", field="pool", see=known)
-        before = _facts(row, await tenants_let_in(session, pool))
+        before = _facts(row, (await let_in_by_pool(session, [pool]))[pool])
         await _let_in(session, pool, ())
         await session.delete(row)
         await session.flush()
@@ -117,10 +117,14 @@ def check_pool(row: PoolRow, let_in: Collection[str] = ()) -> None:
         raise bad_request("the tenant whose pool it is is in it already", field="let_in")
 
 
-async def tenants_let_in(session: AsyncSession, pool: str) -> list[str]:
-    """Ids of the tenants that are let into another's pool, in order."""
-    rows = await session.exec(select(PoolAdmission).where(col(PoolAdmission.pool) == pool))
-    return sorted(each.tenant_id for each in rows)
+async def let_in_by_pool(session: AsyncSession, pools: Sequence[str]) -> dict[str, list[str]]:
+    """Ids of the tenants that are let into each of these pools, which are others', in order."""
+    found: dict[str, list[str]] = {pool: [] for pool in pools}
+    order = (col(PoolAdmission.pool), col(PoolAdmission.tenant_id))
+    statement = select(PoolAdmission).where(col(PoolAdmission.pool).in_(pools)).order_by(*order)
+    for each in await session.exec(statement):
+        found[each.pool].append(each.tenant_id)
+    return found
 
 
 async def _pool(session: AsyncSession, pool: str) -> PoolRow:

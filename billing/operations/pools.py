@@ -60,7 +60,7 @@ class PoolDedication(msgspec.Struct, frozen=True, kw_only=True):
     note: str | UnsetType = UNSET
 
 
-@operation("pools.list", "GET /pools/owners", may=STAFF, uses=Uses(reads="pool_owner tenant"))
+@operation("pools.owners", "GET /pools/owners", may=STAFF, uses=Uses(reads="pool_owner tenant"))
 async def list_pool_owners(look: Look, ask: AskNothing) -> ListedPage[OwnedPool]:
     """List pools' owners, present and past."""
     async with look.db.session() as session:
@@ -94,9 +94,9 @@ async def list_pool_owners(look: Look, ask: AskNothing) -> ListedPage[OwnedPool]
 async def assign_pool(change: Change, ask: AssignPool) -> PoolDedication:
     """Dedicate a pool to a tenant from now on: its ready GPU-seconds are billed."""
     owner = await change.tenant(ask.tenant)
-    project_id = "" if ask.project is None else await _project(change, owner, ask.project)
+    project_id = "" if ask.project is None else await project_id_of(change, owner, ask.project)
     row = await owners.assign_pool(change.db, ask.pool, owner.tenant_id, project_id)
-    note = await _note(change, owner)
+    note = await price_note(change, owner)
     return PoolDedication(pool=ask.pool, tenant=owner.name, start=iso_time(row.from_ms), note=note)
 
 
@@ -114,7 +114,8 @@ async def share_pool(change: Change, ask: SharePool) -> PoolDedication:
     return PoolDedication(pool=ask.pool, tenant=SHARED, start=iso_time(row.from_ms))
 
 
-async def _project(change: Change, owner: Tenant, named: str) -> str:
+async def project_id_of(change: Change, owner: Tenant, named: str) -> str:
+    """The id of a tenant's project. Raises Refused where it has none of this name."""
     found = await find_project(change.db, owner.tenant_id, named)
     if found is None:
         known = see("projects.list", tenant=owner.tenant_id)
@@ -122,7 +123,7 @@ async def _project(change: Change, owner: Tenant, named: str) -> str:
     return found.id
 
 
-async def _note(change: Change, owner: Tenant) -> str:
+async def price_note(change: Change, owner: Tenant) -> str:
     """Warning about the tenant's prices, where they would bill what is hardly meant; else empty."""
     async with change.db.session() as session:
         price = await gpu_price(session, owner.tenant_id, ANY_MODEL, change.now_ms())

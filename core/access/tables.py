@@ -95,9 +95,9 @@ TABLES: dict[ProcessKind, TableNames] = {
         reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS} {POOLS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
     ),
     CONSOLE: TableNames(
-        reads=f"{PRICES} {MODELS} pool {READ_BY_STAFF}",
-        writes=f"{TENANTS} {KEYS} {LIMITS} {POLICIES} {SESSIONS} {PROPOSALS} {PEOPLE} {AUDIT} {REPLIES} "
-        f"{RECONCILIATION} {BOOKED_BY_STAFF}",
+        reads=f"{PRICES} {MODELS} {READ_BY_STAFF}",
+        writes=f"{TENANTS} {KEYS} {LIMITS} {POOLS} {POLICIES} {SESSIONS} {PROPOSALS} {PEOPLE} {AUDIT} "
+        f"{REPLIES} {RECONCILIATION} {BOOKED_BY_STAFF}",
         columns=RUNNING,
     ),
     PORTAL: TableNames(

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from billing.approvals.proposed_operations import proposed_by
+from billing.dedicated_pools.pools import create_pool, drain_pool
 from billing.enforcement.limit_settings import list_policies
 from billing.limits import Dimension, Scope
 from billing.operations import budgets, gpu_commitments, limits, plans, pools, projects, wallets
@@ -23,6 +24,7 @@ from billing.posting.biller import post
 from billing.quota.client import Quota
 from billing.quota.types import Admission, Admitted
 from billing.tables.approvals import Proposal
+from billing.tables.pools import PoolRow
 from billing.tables.tenants import PLATFORM
 from billing.tenants.keys import authenticate_key, create_key
 from billing.tenants.sessions import open_session
@@ -42,6 +44,7 @@ from server.conversations.store import ConversationStore, Turn
 from tests.billing.events import an_event
 from tests.engine.builders import FINGERPRINT, PRICES, Pool, request
 from tests.security.asked_operations import OWNER, SeededTenant, seeded
+from tests.support.models import add_model
 
 HOUR_MS = 3_600_000
 FAR_MS = 4_000_000_000_000
@@ -103,6 +106,7 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
     commit = CommitToGpus(tenant=tenant.id, gpu="*", gpus=1, rate=amount, days=1, payment=GpuPayment.UPFRONT)
     commitment = await answer_of(gpu_commitments.commit_to_gpus, stores, OWNER, commit, WHY)
     await answer_of(pools.assign_pool, stores, OWNER, AssignPool(pool="big", tenant=tenant.id), WHY)
+    await seed_pools(stores)
     await post(stores.db, "default", [encode(an_event("r1", tenant.id))])
     (grant,) = await list_grants(stores.db, tenant.id)
     bob = await create_member(stores.db, PLATFORM, "Bob", "owner", "bob@example.com")
@@ -131,6 +135,9 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "wallets.claw_back": {"grant": grant.id},
         "wallets.alert": {"percents": [10]},
         "pools.end_commitment": {"commitment": commitment.id},
+        **{f"pools.{verb}": {"pool": "huge"} for verb in ("show", "edit", "resize", "drain")},
+        "pools.delete": {"pool": "old"},
+        "pools.create": {"pool": "new", "model": "m", "let_in": []},
         "pools.share": {"pool": "big"},
         "pools.assign": {"pool": "bigger"},
         "approvals.reject": {"proposal": "p1"},
@@ -140,6 +147,15 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "requests.explain": {"request": "r1"},
         "search.find": {"q": "nobodys"},
     }
+
+
+async def seed_pools(stores: Stores) -> None:
+    """A model and two shared pools for others, one of which drains."""
+    await add_model(stores.db, "m")
+    for pool, model in (("huge", "n"), ("old", "o")):
+        row = PoolRow(pool=pool, model=model, version="v1", workers=1, labels={}, made_ms=now_ms())
+        await create_pool(stores.db, row)
+    await drain_pool(stores.db, "old")
 
 
 async def _rules(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:

@@ -67,6 +67,8 @@ FOREIGN = (
     "people withdraw --tenant {other} {invitation}",
     "pools assign new --tenant {other} --project {project}",
     "pools assign a --tenant {other}",
+    "pools create new --model m --tenant {other} --project {project}",
+    "pools edit a --tenant {other} --project {project}",
     "pools commit --tenant {other} --gpu h200 --gpus 2 --rate 2.40USD --days 30 --pool a",
     "pools end-commitment --tenant {other} {gpu_commitment} --reason why",
     "prices import {parent}",
@@ -115,6 +117,7 @@ NAMING_NONE = words(
     "cache_by input_tokens cached_input_tokens output_tokens cause issuer out by end as_of as_csv "
     "percents kind priority note history last plan book ids over_ms cost_over_nano after since until other "
     "force author mode role gpu as_never_made input cached_input output paid_by version "
+    "labels let_in state reserve_interactive_tokens reserve_standard_tokens workers "
     "to term refused as_merged as_prompt number remove text text_file with_diff loosen "
 )
 # These name a thing of theirs by a word that means another thing elsewhere.

@@ -56,6 +56,8 @@ READS = {
     "plans show",
     "pools commitments",
     "pools list",
+    "pools owners",
+    "pools show",
     "pools usage",
     "prices commitments",
     "prices periods",

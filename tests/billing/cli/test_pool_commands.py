@@ -42,7 +42,7 @@ def test_a_pool_is_dedicated_and_released(parley: Command, tmp_path: Path) -> No
     (priced,) = rows(parley("pools", "assign", "a", "--tenant", "acme", "--project", "default", "--json"))
     assert priced["note"] == ""
     rows(parley("pools", "share", "a", "--json"))
-    listed = rows(parley("pools", "list", "--json"))
+    listed = rows(parley("pools", "owners", "--json"))
     assert [row["tenant"] for row in listed] == ["acme", "acme", "acme", "(shared)"]
 
 

@@ -1,0 +1,96 @@
+"""Commands of `parley pools` for what pools should be."""
+
+from typing import Any
+
+import click
+
+from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
+from billing.cli.run_command import show, show_table
+from billing.operations import desired_pools
+from billing.operations.desired_pools import CreatePool, EditPool, NamePool, PoolFacts, ResizePool
+from billing.operations.pools import SHARED
+from billing.unit_of_work.listing import ListQuestion
+
+POOL = ("pool",)
+NAMES: dict[str, dict[str, Any]] = {"labels": {"names": ["--label"]}, "let_in": {"names": ["--let-in"]}}
+
+
+@click.command("list")
+@asks(desired_pools.list_pools, omitted=("limit", "after"))
+def list_command(ask: ListQuestion, how: CommandTerms) -> None:
+    """List what all pools should be, by name."""
+    rows = [_facts(each, how) for each in all_pages(desired_pools.list_pools, ask, how)]
+    show_table(rows, how.as_json, "there are no pools: see `parley pools create --help`")
+
+
+@click.command("show")
+@asks(desired_pools.show_pool, arguments=POOL)
+def show_command(ask: NamePool, how: CommandTerms) -> None:
+    """Show what POOL should be."""
+    show(_facts(answered(desired_pools.show_pool, ask, how), how), how.as_json)
+
+
+@click.command("create")
+@asks(desired_pools.create_pool, arguments=POOL, options={**NAMES, "workers": {"show_default": True}})
+def create_command(ask: CreatePool, how: CommandTerms) -> None:
+    """Create POOL: which model its workers run, how many, on which nodes, and who pays for its GPUs.
+
+    Without --tenant it is shared. Example: `parley pools create big --model smollm2 --tenant acme`.
+    """
+    show(_facts(answered(desired_pools.create_pool, ask, how), how), how.as_json)
+
+
+@click.command("edit")
+@asks(desired_pools.edit_pool, arguments=POOL, options=NAMES)
+def edit_command(ask: EditPool, how: CommandTerms) -> None:
+    """Change POOL while it runs. What is not named stays as it is; `--label ''` takes all labels away.
+
+    Who pays does so from now on; `--tenant none` shares the pool.
+    """
+    show(_facts(answered(desired_pools.edit_pool, ask, how), how), how.as_json)
+
+
+@click.command("resize")
+@asks(desired_pools.resize_pool, arguments=("pool", "workers"))
+def resize_command(ask: ResizePool, how: CommandTerms) -> None:
+    """Let POOL have so many WORKERS. Those that are too many drain first."""
+    show(_facts(answered(desired_pools.resize_pool, ask, how), how), how.as_json)
+
+
+@click.command("drain")
+@asks(desired_pools.drain_pool, arguments=POOL)
+def drain_command(ask: NamePool, how: CommandTerms) -> None:
+    """Let POOL take nothing new: what it has goes on. `edit --state active` takes it back."""
+    show(_facts(answered(desired_pools.drain_pool, ask, how), how), how.as_json)
+
+
+@click.command("delete")
+@asks(desired_pools.delete_pool, arguments=POOL)
+def delete_command(ask: NamePool, how: CommandTerms) -> None:
+    """Delete POOL, which was drained and has no requests or workers any more. Its history stays."""
+    show(_facts(answered(desired_pools.delete_pool, ask, how), how), how.as_json)
+
+
+def _facts(pool: PoolFacts, how: CommandTerms) -> dict[str, Any]:
+    """Facts as `facts_of`, for people without what is nothing."""
+    facts = facts_of(pool, how.as_json)
+    if how.as_json:
+        return facts
+    labels = ", ".join(f"{name}={value}" for name, value in pool.labels.items())
+    return facts | {
+        "labels": labels,
+        "tenant": pool.tenant or SHARED,
+        "project": pool.project or "",
+        "let_in": ", ".join(pool.let_in),
+    }
+
+
+POOL_COMMANDS = (
+    list_command,
+    show_command,
+    create_command,
+    edit_command,
+    resize_command,
+    drain_command,
+    delete_command,
+)

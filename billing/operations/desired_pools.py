@@ -1,0 +1,331 @@
+"""Operations on what pools should be: model and version, workers, labels, who pays and who is let in."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from sqlmodel import col, select
+
+from billing.booking.models import enabled_versions
+from billing.dedicated_pools import pools
+from billing.dedicated_pools.live import LIVE_KEYS, live_in
+from billing.operations.pools import PoolName, price_note, project_id_of
+from billing.operations.shared_fields import AUDIT
+from billing.tables.pools import ACTIVE, DRAINING, SHARED, PoolRow
+from billing.tables.tenants import PLATFORM, Tenant
+from billing.tenants.tenancy import tenant_names
+from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.listing import ListQuestion, listed_page
+from billing.unit_of_work.units import Change, Look, Stores
+from core.clock import iso_time
+from core.errors import bad_request, see, unknown
+from core.operations import OPERATORS, STAFF, ListedPage, Uses, operation
+from core.redis.pools import is_pool_name
+
+PRICES = "price_book price_version price price_tier gpu_price commitment"
+READS = f"tenant project model_version audit_state {PRICES}"
+RESERVED = ("owners", "usage")  # of the API: /pools/usage is no pool
+WRITES = f"pool pool_admission pool_owner {AUDIT}"
+
+Workers = Annotated[int, Meta(description="How many workers it should have.")]
+Labels = Annotated[list[str], Meta(description="NAME=VALUE that its nodes must have; given again for more.")]
+LetIn = Annotated[list[str], Meta(description="A tenant that is served there too, by its own price book.")]
+Reserve = Annotated[int, Meta(description="KV tokens that lower classes leave free.")]
+
+
+class PoolStateName(StrEnum):
+    """Whether a pool takes new requests."""
+
+    ACTIVE = ACTIVE
+    DRAINING = DRAINING
+
+
+class NamePool(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pool."""
+
+    pool: PoolName
+
+
+class CreatePool(NamePool, frozen=True, kw_only=True):
+    """What the new pool should be. Without a tenant it is shared."""
+
+    model: Annotated[str, Meta(description="The model that its workers run.")]
+    version: Annotated[str | None, Meta(description="Of the model; by default the newest.")] = None
+    workers: Workers = 1
+    labels: Labels = []
+    tenant: Annotated[str | None, Meta(description="Who pays for its GPUs, and is served there.")] = None
+    project: Annotated[str | None, Meta(description="Whose cost center is charged (name or id).")] = None
+    let_in: LetIn = []
+    reserve_interactive_tokens: Reserve = 0
+    reserve_standard_tokens: Reserve = 0
+
+
+class EditPool(NamePool, frozen=True, kw_only=True):
+    """What to change; what is not named stays as it is. `null` for the tenant: the pool is shared."""
+
+    model: Annotated[str | UnsetType, Meta(description="The model that its workers run.")] = UNSET
+    version: Annotated[
+        str | UnsetType, Meta(description="Of the model; by default of another model the newest.")
+    ] = UNSET
+    workers: Workers | UnsetType = UNSET
+    labels: Labels | UnsetType = UNSET
+    tenant: Annotated[
+        str | UnsetType | None, Meta(description="Who pays for its GPUs; none: it is shared.")
+    ] = UNSET
+    project: Annotated[
+        str | UnsetType | None, Meta(description="Whose cost center is charged; none: nobody's.")
+    ] = UNSET
+    let_in: LetIn | UnsetType = UNSET
+    reserve_interactive_tokens: Reserve | UnsetType = UNSET
+    reserve_standard_tokens: Reserve | UnsetType = UNSET
+    state: Annotated[
+        PoolStateName | UnsetType, Meta(description="Whether it takes new requests; draining is `drain`.")
+    ] = UNSET
+
+
+class ResizePool(NamePool, frozen=True, kw_only=True):
+    """How many workers."""
+
+    workers: Workers
+
+
+class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pool should be, with names of tenants. `note`: a warning of the payer's prices, or empty."""
+
+    pool: str
+    model: str
+    version: str
+    workers: int
+    labels: dict[str, str]
+    tenant: str | None
+    project: str | None
+    let_in: list[str]
+    reserve_interactive_tokens: int
+    reserve_standard_tokens: int
+    generation: int
+    state: PoolStateName
+    made: str | None
+    note: str | UnsetType = UNSET
+
+
+@operation("pools.list", "GET /pools", may=STAFF, uses=Uses(reads="pool pool_admission tenant project"))
+async def list_pools(look: Look, ask: ListQuestion) -> ListedPage[PoolFacts]:
+    """List what all pools should be, by name."""
+    page = await listed_page(look, ask, select(PoolRow), col(PoolRow.pool), lambda row: row)
+    return ListedPage(await _facts(look, page.items), page.next)
+
+
+@operation(
+    "pools.show",
+    "GET /pools/{pool}",
+    may=STAFF,
+    uses=Uses(reads="pool pool_admission tenant project audit_state"),
+)
+async def show_pool(look: Look, ask: NamePool) -> PoolFacts:
+    """Show what a pool should be."""
+    async with look.db.session() as session:
+        row = await session.get(PoolRow, ask.pool)
+    if row is None:
+        raise pools.no_pool(ask.pool)
+    await look.seen(PoolRow, PLATFORM, ask.pool)
+    return (await _facts(look, [row]))[0]
+
+
+@operation(
+    "pools.create",
+    "POST /pools",
+    may=OPERATORS,
+    audit="pool.create",
+    reason=True,
+    uses=Uses(reads=READS, writes=WRITES),
+)
+async def create_pool(change: Change, ask: CreatePool) -> PoolFacts:
+    """Create a pool: which model its workers run, how many, on which nodes, and who pays. Without a tenant it
+    is shared by all who have no pool of their own for the model."""
+    if not is_pool_name(ask.pool) or ask.pool in RESERVED:
+        raise bad_request(f"{ask.pool!r} is no name of a pool", field="pool")
+    payer = None if ask.tenant is None else await change.tenant(ask.tenant)
+    project_id = await _project(change, payer, ask.project)
+    row = PoolRow(
+        pool=ask.pool,
+        model=ask.model,
+        version=await _version(change, ask.model, ask.version or UNSET),
+        workers=ask.workers,
+        labels=_labels(ask.labels),
+        tenant_id=SHARED if payer is None else payer.tenant_id,
+        project_id=project_id,
+        reserve_interactive_tokens=ask.reserve_interactive_tokens,
+        reserve_standard_tokens=ask.reserve_standard_tokens,
+        made_ms=change.now_ms(),
+    )
+    row = await pools.create_pool(change.db, row, await _tenants(change, ask.let_in))
+    return await _answer(change, row, payer)
+
+
+@operation(
+    "pools.edit",
+    "PATCH /pools/{pool}",
+    may=OPERATORS,
+    audit="pool.edit",
+    reason=True,
+    edits=True,
+    uses=Uses(reads=READS, writes=WRITES),
+)
+async def edit_pool(change: Change, ask: EditPool) -> PoolFacts:
+    """Change a pool while it runs. Who pays does so from now on: its history keeps who paid before."""
+    old = await _editing(change, ask.pool)
+    names = ("workers", "reserve_interactive_tokens", "reserve_standard_tokens", "state")
+    changes: dict[str, Any] = {name: value for name in names if (value := getattr(ask, name)) is not UNSET}
+    if ask.model is not UNSET or ask.version is not UNSET:
+        model = old.model if ask.model is UNSET else ask.model
+        same = model == old.model and ask.version is UNSET
+        changes["model"] = model
+        changes["version"] = old.version if same else await _version(change, model, ask.version)
+    if ask.labels is not UNSET:
+        changes["labels"] = _labels(ask.labels)
+    payer = await _payer(change, old, ask.tenant)
+    if ask.tenant is not UNSET:
+        changes["tenant_id"] = SHARED if payer is None else payer.tenant_id
+    if ask.project is not UNSET or changes.get("tenant_id", old.tenant_id) != old.tenant_id:
+        changes["project_id"] = await _project(change, payer, ask.project or None)
+    let_in = None if ask.let_in is UNSET else await _tenants(change, ask.let_in)
+    return await _answer(change, await pools.edit_pool(change.db, ask.pool, changes, let_in), payer)
+
+
+@operation(
+    "pools.resize",
+    "PUT /pools/{pool}/workers",
+    may=OPERATORS,
+    audit="pool.edit",
+    reason=True,
+    edits=True,
+    uses=Uses(reads="tenant project audit_state", writes=WRITES),
+)
+async def resize_pool(change: Change, ask: ResizePool) -> PoolFacts:
+    """Change how many workers a pool should have. Workers that are too many drain first."""
+    await _editing(change, ask.pool)
+    row = await pools.edit_pool(change.db, ask.pool, {"workers": ask.workers})
+    return await _answer(change, row, None)
+
+
+@operation(
+    "pools.drain",
+    "POST /pools/{pool}/drain",
+    may=OPERATORS,
+    audit="pool.drain",
+    reason=True,
+    edits=True,
+    uses=Uses(reads="tenant project audit_state", writes=WRITES),
+)
+async def drain_pool(change: Change, ask: NamePool) -> PoolFacts:
+    """Let a pool take nothing new: what it has goes on. An edit to `active` takes it back."""
+    await _editing(change, ask.pool)
+    return await _answer(change, await pools.drain_pool(change.db, ask.pool), None)
+
+
+async def live_before(stores: Stores, who: OperationActor, ask: NamePool) -> tuple[int, int]:
+    """Open requests and workers of the pool."""
+    return await live_in(stores.redis, ask.pool)
+
+
+@operation(
+    "pools.delete",
+    "DELETE /pools/{pool}",
+    may=OPERATORS,
+    audit="pool.delete",
+    reason=True,
+    edits=True,
+    before=live_before,
+    uses=Uses(reads="tenant project audit_state", writes=WRITES, keys=LIVE_KEYS),
+)
+async def delete_pool(change: Change, ask: NamePool) -> PoolFacts:
+    """Delete a drained pool without requests and workers. Its history stays."""
+    facts = (await _facts(change, [await _editing(change, ask.pool)]))[0]
+    await pools.delete_pool(change.db, ask.pool)
+    requests, workers = change.prepared
+    if requests or workers:
+        told = f"the pool {ask.pool!r} has {requests:,} requests and {workers:,} workers: wait, or move them"
+        raise bad_request(told, field="pool", see=see("workers.list", pool=ask.pool))
+    return facts
+
+
+async def _editing(change: Change, pool: str) -> PoolRow:
+    row = await change.editing(PoolRow, PLATFORM, pool)
+    if row is None:
+        raise pools.no_pool(pool)
+    return row
+
+
+async def _version(change: Change, model: str, named: str | UnsetType) -> str:
+    """A version of the model that the installation has. Raises Refused, with the field."""
+    known = await enabled_versions(change.db, model)
+    if not known:
+        raise unknown(f"there is no model {model!r}", field="model")
+    if named is not UNSET and named not in known:
+        told = f"{model} has no version {named!r}, but {', '.join(known)}"
+        raise unknown(told, field="version")
+    return known[-1] if named is UNSET else named
+
+
+def _labels(given: Sequence[str]) -> dict[str, str]:
+    """Labels of NAME=VALUE; an empty text is none. Raises Refused. Pure."""
+    pairs = [each.partition("=") for each in given if each]
+    if any(not (name and found and value) for name, found, value in pairs):
+        raise bad_request("a label is NAME=VALUE, like zone=a", field="labels")
+    return {name: value for name, _, value in pairs}
+
+
+async def _payer(change: Change, old: PoolRow, named: str | UnsetType | None) -> Tenant | None:
+    """The tenant that pays after the edit; None: the pool is shared."""
+    if named is UNSET:
+        named = old.tenant_id or None
+    return None if named is None else await change.tenant(named)
+
+
+async def _project(change: Change, payer: Tenant | None, named: str | UnsetType | None) -> str:
+    if not named:
+        return ""
+    if payer is None:
+        raise bad_request("a project pays for a tenant's pool: name the tenant", field="project")
+    return await project_id_of(change, payer, named)
+
+
+async def _tenants(change: Change, named: Sequence[str]) -> list[str]:
+    """Ids of tenants. Raises Refused where there is no such tenant."""
+    return sorted({(await change.tenant(each)).tenant_id for each in named if each})
+
+
+async def _answer(change: Change, row: PoolRow, payer: Tenant | None) -> PoolFacts:
+    facts = (await _facts(change, [row]))[0]
+    return facts if payer is None else msgspec.structs.replace(facts, note=await price_note(change, payer))
+
+
+async def _facts(unit: Look | Change, rows: Sequence[PoolRow]) -> list[PoolFacts]:
+    async with unit.db.session() as session:
+        let_in = await pools.let_in_by_pool(session, [row.pool for row in rows])
+    ids = {id for each in let_in.values() for id in each} | {row.tenant_id for row in rows}
+    names = await tenant_names(unit.db, ids)
+    return [_facts_of(row, let_in[row.pool], names) for row in rows]
+
+
+def _facts_of(row: PoolRow, let_in: Sequence[str], names: Mapping[str, str]) -> PoolFacts:
+    return PoolFacts(
+        pool=row.pool,
+        model=row.model,
+        version=row.version,
+        workers=row.workers,
+        labels=row.labels,
+        tenant=names.get(row.tenant_id, row.tenant_id) or None,
+        project=row.project_id or None,
+        let_in=[names.get(each, each) for each in let_in],
+        reserve_interactive_tokens=row.reserve_interactive_tokens,
+        reserve_standard_tokens=row.reserve_standard_tokens,
+        generation=row.generation,
+        state=PoolStateName(row.state),
+        made=iso_time(row.made_ms),
+    )
+
+
+OPERATIONS = (list_pools, show_pool, create_pool, edit_pool, resize_pool, drain_pool, delete_pool)

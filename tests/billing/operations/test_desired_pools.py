@@ -1,0 +1,159 @@
+"""Operations on what pools should be: they name the field that is wrong, and a stale edit changes nothing."""
+
+from typing import Any
+
+import pytest
+
+from billing.audit.log import list_rows
+from billing.operations.desired_pools import (
+    CreatePool,
+    EditPool,
+    NamePool,
+    PoolFacts,
+    PoolStateName,
+    ResizePool,
+    create_pool,
+    delete_pool,
+    drain_pool,
+    edit_pool,
+    list_pools,
+    resize_pool,
+    show_pool,
+)
+from billing.operations.pools import AskNothing, list_pool_owners
+from billing.tables.tenants import PLATFORM
+from billing.unit_of_work.listing import ListQuestion
+from billing.unit_of_work.perform import answer_of, perform
+from billing.unit_of_work.units import Stores, Terms
+from core.errors import Refused
+from core.operations import operation_of
+from tests.billing.operations.acting import OWNER, refusal_of
+from tests.billing.operations.acting import stores as stores  # the fixture
+from tests.support.models import add_model
+from tests.support.redis import Redis
+
+DRY = Terms(dry_run=True)
+
+
+@pytest.fixture(autouse=True)
+async def _models(stores: Stores) -> None:  # pyright: ignore[reportUnusedFunction]
+    """Two versions of m, the newest v2, and n."""
+    for made_ms, (name, version) in enumerate((("m", "v1"), ("m", "v2"), ("n", "v1"))):
+        await add_model(stores.db, name, version, made_ms + 1)
+
+
+async def created(stores: Stores, pool: str = "a", **fields: Any) -> PoolFacts:
+    """A pool of m."""
+    facts: dict[str, Any] = {"model": "m", **fields}
+    ask = CreatePool(pool=pool, **facts)
+    return await answer_of(create_pool, stores, OWNER, ask)
+
+
+async def pools_now(stores: Stores) -> list[PoolFacts]:
+    """All pools."""
+    return (await answer_of(list_pools, stores, OWNER, ListQuestion())).items
+
+
+async def test_a_pool_is_created_edited_and_listed(stores: Stores) -> None:
+    """A dry run does none of it. The newest version is taken where none is named, and again when the model
+    is edited; an edit of something else leaves it."""
+    dry = CreatePool(pool="a", model="m")
+    assert (await answer_of(create_pool, stores, OWNER, dry, DRY)).version == "v2"
+    assert await pools_now(stores) == []
+    made = await created(stores, labels=["zone=a", ""], workers=2)
+    assert (made.version, made.labels, made.tenant, made.generation) == ("v2", {"zone": "a"}, None, 1)
+    back = EditPool(pool="a", version="v1")
+    assert (await answer_of(edit_pool, stores, OWNER, back)).version == "v1"
+    assert (await answer_of(edit_pool, stores, OWNER, EditPool(pool="a", model="m", labels=[]))).labels == {}
+    assert (await answer_of(resize_pool, stores, OWNER, ResizePool(pool="a", workers=5), DRY)).workers == 5
+    (now,) = await pools_now(stores)
+    assert (now.version, now.workers, now.generation) == ("v1", 2, 3)
+    assert await answer_of(show_pool, stores, OWNER, NamePool(pool="a")) == now
+    other = await answer_of(edit_pool, stores, OWNER, EditPool(pool="a", model="n"))
+    assert (other.model, other.version) == ("n", "v1")
+
+
+async def test_who_pays_is_named_and_warned_and_stands_in_the_history(stores: Stores) -> None:
+    """With the project; whoever pays next has none but their own."""
+    made = await created(stores, tenant="acme", project="default", let_in=["other"])
+    assert (made.tenant, made.let_in, "no price for any GPU" in str(made.note)) == ("acme", ["other"], True)
+    assert made.project
+    moved = EditPool(pool="a", tenant="other", let_in=[])
+    assert (await answer_of(edit_pool, stores, OWNER, moved)).project is None
+    shared = await answer_of(edit_pool, stores, OWNER, EditPool(pool="a", tenant=None))
+    assert shared.tenant is None
+    page = await answer_of(list_pool_owners, stores, OWNER, AskNothing())
+    assert [each.tenant for each in page.items] == ["acme", "other", "(shared)"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"pool": "{a}"}, "pool"),
+        ({"pool": "usage"}, "pool"),
+        ({"model": "none"}, "model"),
+        ({"version": "v9"}, "version"),
+        ({"labels": ["zone"]}, "labels"),
+        ({"tenant": "nobody"}, "tenant"),
+        ({"tenant": "acme", "project": "none"}, "project"),
+        ({"project": "default"}, "project"),
+        ({"let_in": ["other"]}, "let_in"),
+        ({"workers": 5_000}, "workers"),
+    ],
+)
+async def test_what_is_wrong_names_its_field(stores: Stores, fields: dict[str, Any], field: str) -> None:
+    """Of a pool to create; nothing is created."""
+    facts: dict[str, Any] = {"pool": "a", "model": "m", **fields}
+    ask = CreatePool(**facts)
+    assert (await refusal_of(create_pool, stores, OWNER, ask)).field == field
+    assert await pools_now(stores) == []
+
+
+async def test_a_stale_edit_is_told_what_changed(stores: Stores) -> None:
+    """By its version, whichever of the operations it is."""
+    await created(stores)
+    seen = await perform(stores, OWNER, operation_of(show_pool), NamePool(pool="a"))
+    await answer_of(resize_pool, stores, OWNER, ResizePool(pool="a", workers=3))
+    stale = Terms(version=seen.version)
+    for run, ask in (
+        (edit_pool, EditPool(pool="a", workers=9)),
+        (resize_pool, ResizePool(pool="a", workers=9)),
+        (drain_pool, NamePool(pool="a")),
+    ):
+        with pytest.raises(Refused, match="changed since you read it") as refused:
+            await answer_of(run, stores, OWNER, ask, stale)
+        assert [each.action for each in refused.value.refusal.changes] == ["pool.edit"]
+    assert [each.workers for each in await pools_now(stores)] == [3]
+
+
+async def test_a_pool_is_deleted_once_it_is_drained_and_empty(stores: Stores, redis: Redis) -> None:
+    """Not under live requests or workers; a drained one may be taken back instead."""
+    name = NamePool(pool="a")
+    assert (await refusal_of(delete_pool, stores, OWNER, name)).unknown
+    await created(stores)
+    assert "drain it first" in (await refusal_of(delete_pool, stores, OWNER, name)).message
+    await answer_of(drain_pool, stores, OWNER, name)
+    for key in ("deadlines", "workers"):
+        await redis.zadd(f"{{p:a}}{key}", {"t:r": 9e15})
+        assert "has" in (await refusal_of(delete_pool, stores, OWNER, name)).message
+        await redis.delete(f"{{p:a}}{key}")
+    active = await answer_of(edit_pool, stores, OWNER, EditPool(pool="a", state=PoolStateName.ACTIVE))
+    assert active.state == "active"
+    await answer_of(drain_pool, stores, OWNER, name)
+    await answer_of(delete_pool, stores, OWNER, name)
+    assert await pools_now(stores) == []
+
+
+async def test_each_change_is_recorded(stores: Stores) -> None:
+    """With who did it and why."""
+    why = Terms(reason="order 7")
+    for run, ask, action in (
+        (create_pool, CreatePool(pool="a", model="m"), "pool.create"),
+        (edit_pool, EditPool(pool="a", version="v1"), "pool.edit"),
+        (resize_pool, ResizePool(pool="a", workers=7), "pool.edit"),
+        (drain_pool, NamePool(pool="a"), "pool.drain"),
+        (delete_pool, NamePool(pool="a"), "pool.delete"),
+    ):
+        await answer_of(run, stores, OWNER, ask, why)
+        row = next(iter(await list_rows(stores.db, PLATFORM)))
+        assert (row.action, row.author, row.target, "order 7" in row.after) == (action, "Ann", "a", True)
