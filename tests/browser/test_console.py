@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import pyotp
 import pytest
 import pytest_asyncio
 from playwright.async_api import Route, expect
@@ -180,3 +181,41 @@ async def test_who_is_not_signed_in_sees_how_to_and_comes_in_by_password(
     await page.get_by_role("textbox", name="Password").fill("correct horse battery staple")
     await page.get_by_role("button", name="Sign in", exact=True).click()
     await expect(page.get_by_role("button", name="Account of Ann")).to_be_visible()
+
+
+async def test_a_write_that_waits_for_a_code_asks_for_it_and_goes_on(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """Who has no authenticator sets one up in the same dialog; what was begun is then done once."""
+    code = await staff_code(settings, sqlite)
+    watched = await opened(open_page, console, code, PlayedOverview())
+    page = watched.page
+    asked: list[dict[str, str]] = []
+    kind = {"type": "urn:parley:problem:second_factor", "title": "", "status": 403, "detail": "show a code"}
+
+    async def writing(route: Route) -> None:
+        asked.append(route.request.headers)
+        if len(asked) == 1:
+            await route.fulfill(status=403, json=kind)
+        else:
+            await route.continue_()
+
+    await page.route(
+        "**/api/tenants*",
+        lambda route: writing(route) if route.request.method == "POST" else route.continue_(),
+    )
+    await page.get_by_role("link", name="Tenants").click()
+    await page.get_by_role("button", name="Create tenant").click()
+    await page.get_by_label("Name", exact=True).fill("acme")
+    await page.get_by_label("Reason").fill("order 17")
+    await page.get_by_role("dialog").get_by_role("button", name="Create").click()
+    dialog = page.get_by_role("dialog", name="Show your second factor")
+    await dialog.get_by_role("button", name="No authenticator yet?").click()
+    secret = await dialog.locator("code").inner_text()
+    assert await watched.axe() == []
+    await dialog.get_by_label("Code").fill(pyotp.TOTP(secret).now())
+    await dialog.get_by_role("button", name="Go on").click()
+    await expect(dialog).to_be_hidden()
+    await expect(page.get_by_role("dialog", name="Create")).to_be_hidden()
+    await expect(page).to_have_url(re.compile("/console/tenants/acme"))
+    assert asked[-1]["idempotency-key"] == asked[0]["idempotency-key"]
