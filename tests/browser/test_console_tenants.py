@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from billing.limits import Dimension, Scope
 from billing.operations import budgets, keys, limits, plans, tenants, wallets
 from billing.operations.budgets import SetBudget
 from billing.operations.keys import CreateKey
-from billing.operations.limits import SetLimit
+from billing.operations.limits import EditLimit, ListLimits, SetLimit
 from billing.operations.plans import AssignPlan, CreatePlan
 from billing.operations.tenants import CreateTenant, NameTenant
 from billing.operations.wallets import GrantMoney
@@ -138,4 +138,177 @@ async def test_on_a_phone_a_row_is_two_lines(open_page: OpenPage, console: tuple
     assert not await page.evaluate(sideways)
     await shot(page, "tenant-390")
     assert await watched.axe() == []
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def in_dialog(page: Page, opener: str, title: str) -> Locator:
+    """The dialog that a button opens."""
+    await page.get_by_role("button", name=opener, exact=True).click()
+    dialog = page.get_by_role("dialog", name=title)
+    await expect(dialog).to_be_visible()
+    return dialog
+
+
+async def test_a_limit_is_edited_with_a_preview_and_over_somebody_else_only_knowingly(
+    open_page: OpenPage, console: tuple[str, Stores]
+):
+    """What it would do is said before; a reason is asked for beside its field; what another set meanwhile is
+    told, and what was typed is kept and can be saved over it."""
+    watched = await opened(open_page, console, "/tenants/acme", viewport=WIDE)
+    page, stores = watched.page, console[1]
+    dialog = await in_dialog(page, "Edit Requests per minute", "Requests per minute")
+    await dialog.get_by_label("Limit").fill("many")
+    await expect(dialog.get_by_text("A whole number, like 1200.")).to_be_visible()
+    await dialog.get_by_label("Limit").fill("1500")
+    await expect(dialog.get_by_label("What changes")).to_contain_text("1,200 → 1,500")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(dialog.get_by_text("Say why")).to_be_visible()
+    await shot(page, "limit-refused")
+    assert await watched.axe() == []
+    (limit,) = (await answer_of(limits.list_limits, stores, OWNER, ListLimits(tenant="acme"))).items
+    faster = EditLimit(tenant="acme", limit=limit.limit_id, units=900)
+    await answer_of(limits.edit_limit, stores, OWNER, faster, Terms(reason="a storm"))
+    await dialog.get_by_label("Reason").fill("launch week")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Not saved.")
+    await expect(dialog.get_by_role("alert")).to_contain_text("1200 → 900")
+    await expect(dialog.get_by_label("Limit")).to_have_value("1500")
+    await shot(page, "limit-conflict")
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="Save over it").click()
+    await expect(dialog).to_be_hidden()
+    await expect(page.get_by_role("table", name="Limits")).to_contain_text("1,500")
+    await expect(page.get_by_role("region", name="Audit")).to_contain_text("“launch week”")
+    assert watched.strangers == []
+
+
+async def test_a_key_is_shown_once_rotated_and_revoked_by_its_name(
+    open_page: OpenPage, console: tuple[str, Stores]
+):
+    """Of a tenant that had none; a project that is not there is said beside its field."""
+    watched = await opened(open_page, console, "/tenants/tyrell", viewport=WIDE)
+    page = watched.page
+    dialog = await in_dialog(page, "Create key…", "Create a key of tyrell")
+    await dialog.get_by_label("Name").fill("first")
+    await dialog.get_by_label("Project").fill("nowhere")
+    await expect(dialog.get_by_label("Project")).to_have_attribute("aria-invalid", "true")
+    await shot(page, "key-wrong")
+    await dialog.get_by_label("Project").fill("default")
+    await dialog.get_by_label("Reason").fill("they signed")
+    await dialog.get_by_role("button", name="Create key").click()
+    secret = dialog.get_by_label("The new key").get_by_role("code")
+    await expect(secret).to_contain_text("pk_")
+    first = await secret.inner_text()
+    await shot(page, "key-made")
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="Done").click()
+    assert first not in await page.content()
+
+    dialog = await in_dialog(page, "Rotate first", "Rotate first")
+    await dialog.get_by_label("Reason").fill("a leak")
+    await dialog.get_by_role("button", name="Rotate").click()
+    await expect(dialog.get_by_label("The new key")).not_to_contain_text(first)
+    await dialog.get_by_role("button", name="Done").click()
+    table = page.get_by_role("table", name="Keys")
+    await expect(table).to_contain_text("rotated")
+
+    dialog = await in_dialog(page, "Revoke first", "Revoke first")
+    await dialog.get_by_label("Reason").fill("a leak")
+    await dialog.get_by_label("Type first to confirm").fill("last")
+    await dialog.get_by_role("button", name="Revoke").click()
+    await expect(dialog.get_by_text("this is not its name")).to_be_visible()
+    await shot(page, "key-revoke")
+    assert await watched.axe() == []
+    await dialog.get_by_label("Type first to confirm").fill("first")
+    await dialog.get_by_role("button", name="Revoke").click()
+    await expect(table).to_contain_text("revoked")
+
+
+DIALOGS = {
+    "stop": (
+        ("Change plan…", "Change the plan of acme"),
+        ("Throttle…", "Throttle acme"),
+        ("Close acme…", "Close acme"),
+        ("Close ann", "Close ann"),
+        ("Close project default", "Close project default"),
+    ),
+    "add": (
+        ("Set limit…", "Set a limit of acme"),
+        ("Add user…", "Add a user of acme"),
+        ("Create project…", "Create a project of acme"),
+        ("Add budget…", "Add a budget of acme"),
+    ),
+    "change": (
+        ("Override Whole tenant, month", "Override Whole tenant, month"),
+        ("Try a text…", "Try a text by the rules of acme"),
+        ("Change terms…", "Terms of acme"),
+        ("Change…", "Change acme"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "scheme"), [("stop", "dark"), ("add", "light"), ("change", "light")])
+async def test_each_dialog_opens_and_breaks_nothing(
+    open_page: OpenPage, console: tuple[str, Stores], kind: str, scheme: str
+):
+    """All of a tenant's dialogs: axe finds nothing in them, and the policy holds."""
+    watched = await opened(open_page, console, "/tenants/acme", color_scheme=scheme, viewport=WIDE)
+    page = watched.page
+    for opener, title in DIALOGS[kind]:
+        if opener in ("Throttle…", "Close acme…"):
+            await page.get_by_role("button", name="Stop").click()
+            await page.get_by_role("menuitem", name=opener).click()
+        else:
+            await page.get_by_role("button", name=opener, exact=True).click()
+        dialog = page.get_by_role("dialog", name=title)
+        await expect(dialog).to_be_visible()
+        await shot(page, f"dialog-{opener.strip('…').replace(' ', '-').lower()}-{scheme}")
+        assert await watched.axe() == [], opener
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_be_hidden()
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_a_tenant_is_found_by_the_search_throttled_closed_and_reopened(
+    open_page: OpenPage, console: tuple[str, Stores]
+):
+    """By the keys alone to its page; closing wants its name typed; a text is tried by its rules."""
+    watched = await opened(open_page, console, "/tenants", viewport=WIDE)
+    page = watched.page
+    await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("combobox", name="Search")).to_be_focused()
+    await page.keyboard.type("acm")
+    await expect(page.get_by_role("option", name="acme").first).to_be_visible()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("acme")
+
+    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_role("menuitem", name="Throttle…").click()
+    dialog = page.get_by_role("dialog", name="Throttle acme")
+    await dialog.get_by_label("Running at once").fill("2")
+    await expect(dialog.get_by_label("What changes")).to_contain_text("no maximum → 2")
+    await dialog.get_by_label("Reason").fill("too much")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(page.get_by_label("In the pools").get_by_text("2", exact=True)).to_be_visible()
+
+    dialog = await in_dialog(page, "Try a text…", "Try a text by the rules of acme")
+    await dialog.get_by_label("Text").fill("write to ann@example.com")
+    await dialog.get_by_role("button", name="Try").click()
+    await expect(dialog.get_by_role("table", name="Matches")).to_contain_text("email")
+    await shot(page, "tried")
+    await page.keyboard.press("Escape")
+
+    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_role("menuitem", name="Close acme…").click()
+    dialog = page.get_by_role("dialog", name="Close acme")
+    await dialog.get_by_label("Type acme to confirm").fill("acme")
+    await dialog.get_by_label("Reason").fill("unpaid")
+    await dialog.get_by_role("button", name="Close tenant").click()
+    await expect(page.get_by_text("Closed since")).to_be_visible()
+    await page.get_by_role("button", name="Stop").click()
+    await page.get_by_role("menuitem", name="Reopen acme…").click()
+    dialog = page.get_by_role("dialog", name="Reopen acme")
+    await dialog.get_by_label("Reason").fill("paid")
+    await dialog.get_by_role("button", name="Reopen").click()
+    await expect(page.get_by_text("Closed since")).to_be_hidden()
     assert (watched.errors, watched.strangers) == ([], [])

@@ -39,11 +39,14 @@ export function askSecondFactorWith(ask: typeof showSecondFactor): void {
 
 const writes = new Map<string, Request>(); // as they were sent, to send them once more
 
+/** What only reads though it is posted, for what belongs in no address: it is kept under no key. */
+const READS = new Set(["/api/safety/try"]);
+
 const guard: Middleware = {
-  onRequest({ request, id }) {
+  onRequest({ request, id, schemaPath }) {
     if (request.method === "GET") return request;
     request.headers.set("x-parley-csrf", csrf);
-    if (!request.headers.has("idempotency-key")) request.headers.set("idempotency-key", crypto.randomUUID());
+    if (!READS.has(schemaPath) && !request.headers.has("idempotency-key")) request.headers.set("idempotency-key", crypto.randomUUID());
     writes.set(id, request.clone());
     return request;
   },

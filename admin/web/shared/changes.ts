@@ -1,6 +1,6 @@
 // What a change did, from the rows before and after it. Pure.
 
-const UNTOLD = new Set(["reason", "tenant_id", "tenant"]);
+const UNTOLD = new Set(["id", "reason", "tenant_id", "tenant"]);
 
 /** `limit 8 → 12, mode enforce → shadow`: each fact that differs. */
 export function differences(before: unknown, after: unknown): string {

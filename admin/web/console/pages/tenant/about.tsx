@@ -19,14 +19,14 @@ export function About({ tenant, tag }: { tenant: Tenant; tag: string | undefined
   const shares = data?.data;
   return (
     <>
-      <Section title="In the pools" end={may("tenants.set_terms") && <button type="button" className="link" onClick={() => setOpened("terms")}>Change terms…</button>}>
+      {may("tenants.terms") && <Section title="In the pools" end={may("tenants.set_terms") && <button type="button" className="link" onClick={() => setOpened("terms")}>Change terms…</button>}>
         <Facts label="In the pools" facts={[
           ["Share against others", decimal(shares?.weight, 1)],
           ["Running at once", shares ? (shares.slots_max === null ? "as much as there is" : count(shares.slots_max)) : "–"],
           ["Tokens at once", shares ? (shares.tokens_max === null ? "as much as there is" : count(shares.tokens_max)) : "–"],
           ["Tokens kept free for it", count(shares?.reserve_tokens)],
         ]} />
-      </Section>
+      </Section>}
       <Section title="About" end={may("tenants.set") && <button type="button" className="link" onClick={() => setOpened("settings")}>Change…</button>}>
         <Facts label="About" facts={[
           ["State", tenant.closed ? "closed" : "open"], ["Since", date(tenant.created)], ["Priority up to", tenant.priority_max],
@@ -42,7 +42,8 @@ export function About({ tenant, tag }: { tenant: Tenant; tag: string | undefined
 
 /** A tenant's terms in the pools, with their ETag. */
 export function useTerms(tenant: string) {
-  return useQuery({ queryKey: ["terms", tenant], queryFn: () => answeredWithTag(api.GET("/api/tenants/{tenant}/terms", { params: { path: { tenant } } })) });
+  const { may } = useSession();
+  return useQuery({ enabled: may("tenants.terms"), queryKey: ["terms", tenant], queryFn: () => answeredWithTag(api.GET("/api/tenants/{tenant}/terms", { params: { path: { tenant } } })) });
 }
 
 const PRIORITIES = ["interactive", "standard", "bulk"] as const;

@@ -16,7 +16,9 @@ import { date } from "./words";
 export type Key = Schemas["ListedKey"];
 
 export function useKeysOf(tenant: string) {
-  return usePages<Key>(["keys", tenant], (after) => answered(api.GET("/api/tenants/{tenant}/keys", { params: { path: { tenant }, query: { after } } })));
+  const { may } = useSession();
+  const none = { items: [] as Key[], next: null };
+  return usePages<Key>(["keys", tenant], async (after) => (!may("keys.list") ? none : answered(api.GET("/api/tenants/{tenant}/keys", { params: { path: { tenant }, query: { after } } }))));
 }
 
 const SHAPES: Record<Key["state"], StateName> = { active: "well", rotated: "warn", expired: "cancelled", revoked: "cancelled" };

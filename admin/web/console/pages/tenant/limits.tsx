@@ -64,12 +64,16 @@ function usePlanLimits(plan: string | null): PlanLimit[] {
 const whole = (text: string) => (/^\d{1,15}$/.test(text.replaceAll(/[ ,]/g, "")) ? Number(text.replaceAll(/[ ,]/g, "")) : null);
 
 function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: Limit; onClose: () => void }) {
-  const [began] = useState(limit); // as it was when the dialog opened
+  const [began, setBegan] = useState(limit); // as it was when the dialog opened, or was read again
   const [units, setUnits] = useState(String(began.limit));
   const [mode, setMode] = useState<Limit["mode"]>(began.mode);
   const path = { tenant, limit: began.limit_id };
-  const read = () => answeredWithTag(api.GET("/api/tenants/{tenant}/limits/{limit}", { params: { path } }));
-  const { data: known } = useQuery({ queryKey: ["limit as it was", began.limit_id], queryFn: read, staleTime: Infinity, gcTime: 0 });
+  const { data: known } = useQuery({ queryKey: ["limit as it was", limit.limit_id], queryFn: () => readLimit(tenant, limit.limit_id), staleTime: Infinity, gcTime: 0 });
+  const reread = async () => {
+    const now = await successorOf(tenant, began);
+    setBegan(now);
+    return (await readLimit(tenant, now.limit_id)).tag;
+  };
   const [name, unit] = dimensionOf(began.dimension);
   const given = whole(units);
   const changed = given !== began.limit || mode !== began.mode;
@@ -80,7 +84,7 @@ function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: Limit; o
       save="Save"
       onClose={onClose}
       tag={known.tag}
-      reread={async () => (await read()).tag}
+      reread={reread}
       typed={changed && given !== null ? JSON.stringify({ units: given, mode }) : ""}
       send={(how) => answered(api.PATCH("/api/tenants/{tenant}/limits/{limit}", { params: { path, ...terms(how) }, body: { units: given ?? 0, mode, reason: how.reason } }))}
       preview={(would) => <Facts boxed label="What changes" facts={changes(began, would)} />}
@@ -93,6 +97,15 @@ function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: Limit; o
       )}
     </EditDialog>
   );
+}
+
+const readLimit = (tenant: string, limit: string) => answeredWithTag(api.GET("/api/tenants/{tenant}/limits/{limit}", { params: { path: { tenant, limit } } }));
+
+/** The limit that counts the same now: an edited one has a new id. */
+async function successorOf(tenant: string, old: Limit): Promise<Limit> {
+  const { items } = await answered(api.GET("/api/tenants/{tenant}/limits", { params: { path: { tenant }, query: { limit: 1000 } } }));
+  const same = (each: Limit) => each.scope === old.scope && each.id === old.id && each.dimension === old.dimension && each.models === old.models;
+  return items.find(same) ?? old;
 }
 
 function changes(now: Limit, would: Schemas["LimitFor"]): [string, string][] {

@@ -32,6 +32,7 @@ const route = getRouteApi("/tenants/$tenant");
 
 export function TenantPage() {
   const { tenant } = route.useParams();
+  const { may } = useSession();
   const asked = useLive(["tenant", tenant], () => answeredWithTag(api.GET("/api/tenants/{tenant}", { params: { path: { tenant } } })), 5000);
   const limits = useLimits(tenant);
   const budgets = useBudgets(tenant);
@@ -40,16 +41,16 @@ export function TenantPage() {
   if (!asked.data) return asked.error ? <NoTenant tenant={tenant} status={asked.error.status} why={asked.error.detail} /> : <Loading />;
   const { data, tag } = asked.data;
   const [held, money] = [limits.data?.items ?? [], budgets.data?.items ?? []];
-  const withoutKeys = keys.items?.length === 0;
+  const withoutKeys = may("keys.list") && keys.items?.length === 0;
   return (
     <div className={stale ? "stale" : ""}>
       <Head tenant={data} tag={tag} limits={held} budgets={money} withoutKeys={withoutKeys} />
-      <Strip items={stripOf(data, held, money, keys.items?.filter((key) => key.state === "active").length, keys.more.has)} label="Now" />
+      <Strip items={stripOf(data, held, money, may("keys.list") ? keys.items?.filter((key) => key.state === "active").length : undefined, keys.more.has)} label="Now" />
       {withoutKeys && <NoKey tenant={data.name} />}
       <div className="tenant">
         <div className="tenant-main">
-          <Limits tenant={data} limits={limits.data?.items} />
-          {!withoutKeys && <Keys tenant={data.name} keys={keys} />}
+          {may("limits.list") && <Limits tenant={data} limits={limits.data?.items} />}
+          {!withoutKeys && may("keys.list") && <Keys tenant={data.name} keys={keys} />}
           <Users tenant={data.name} />
           <Projects tenant={data.name} />
           <Browsers tenant={data.name} />
@@ -67,7 +68,8 @@ export function TenantPage() {
 }
 
 function useLimits(tenant: string) {
-  const ask = () => answered(api.GET("/api/tenants/{tenant}/limits", { params: { path: { tenant }, query: { limit: 1000 } } }));
+  const { may } = useSession();
+  const ask = async () => (may("limits.list") ? answered(api.GET("/api/tenants/{tenant}/limits", { params: { path: { tenant }, query: { limit: 1000 } } })) : { items: [] as Limit[] });
   return useLive(["limits", tenant], ask);
 }
 
