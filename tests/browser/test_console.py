@@ -1,5 +1,6 @@
 """The operators' console in a browser: under its policy, in both themes and at each width."""
 
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
