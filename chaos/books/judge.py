@@ -19,7 +19,7 @@ from chaos.books.terms import (
 from chaos.books.wallet_checks import judge_orders, judge_wallets
 
 HOUR_MS = 3_600_000
-# At these ends the few letters that a safety policy was still holding are dropped; they were sampled, and cost.
+# At these ends the few letters that a policy was still holding are dropped; they were sampled, and cost.
 HELD_IS_DROPPED = {"cancelled", "deadline", "error"}
 HELD_MAX = 64
 
