@@ -20,11 +20,10 @@ from billing.cli import performers
 from billing.cli.performers import ApiPerformer
 from billing.operations import keys, tenants
 from billing.operations.keys import CreateKey
-from billing.operations.tenants import CreateTenant
+from billing.operations.tenants import CreateTenant, ListTenants
 from billing.people.persons import create_member
 from billing.people.service_tokens import create_token
 from billing.tables.tenants import PLATFORM
-from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.units import Terms
 from core.api_address import LOCAL_ONLY
 from core.cli import parley
@@ -306,7 +305,7 @@ async def test_a_change_whose_reply_is_lost_is_done_once(
     async with client:
         performer, terms = ApiPerformer("http://console.localhost", client), Terms(reason="r")
         made = await performer.perform(operation_of(tenants.create_tenant), CreateTenant(name="acme"), terms)
-        listed = await performer.perform(operation_of(tenants.list_tenants), ListQuestion(), Terms())
+        listed = await performer.perform(operation_of(tenants.list_tenants), ListTenants(), Terms())
         with pytest.raises(StartupError, match="its secret was lost with the connection"):
             await performer.perform(operation_of(keys.create_key), CreateKey(tenant="acme"), terms)
     assert (made.answer.name, [each.name for each in listed.answer.items]) == ("acme", ["acme"])

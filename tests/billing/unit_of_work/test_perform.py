@@ -9,10 +9,9 @@ from sqlalchemy import text
 
 from billing.audit.log import list_rows
 from billing.operations import tenants
-from billing.operations.tenants import CreateTenant, NameTenant, SetTenant
+from billing.operations.tenants import CreateTenant, ListTenants, NameTenant, SetTenant
 from billing.tables.tenants import PLATFORM, Tenant
 from billing.unit_of_work.actors import OperationActor
-from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.perform import Performed, answer_of, perform
 from billing.unit_of_work.units import Change, Look, Order, Stores, Terms
 from core.actor import Author
@@ -88,7 +87,7 @@ async def test_a_dry_run_answers_and_changes_nothing(stores: Stores) -> None:
     create = operation_of(tenants.create_tenant)
     done = await perform(stores, OWNER, create, CreateTenant(name="acme"), Terms(dry_run=True))
     assert (done.dry_run, done.answer.name) == (True, "acme")
-    page = await answer_of(tenants.list_tenants, stores, OWNER, ListQuestion())
+    page = await answer_of(tenants.list_tenants, stores, OWNER, ListTenants())
     assert page.items == []
     assert await list_rows(stores.db, done.answer.tenant) == []
     order = operation_of(order_something)
@@ -138,7 +137,7 @@ async def test_to_a_member_no_other_tenant_exists(stores: Stores) -> None:
         with pytest.raises(Refused, match="there is no tenant") as refused:
             await answer_of(tenants.show_tenant, stores, member, NameTenant(tenant=named))
         assert refused.value.refusal.unknown
-    page = await answer_of(tenants.list_tenants, stores, member, ListQuestion())
+    page = await answer_of(tenants.list_tenants, stores, member, ListTenants())
     assert [each.name for each in page.items] == ["acme"]
 
 
@@ -171,7 +170,7 @@ async def test_who_may_no_longer_does_not_commit(stores: Stores) -> None:
     for run, ask in ((tenants.create_tenant, CreateTenant(name="acme")), (order_something, EmptyStruct())):
         with pytest.raises(Refused, match="session has ended"):
             await answer_of(run, stores, gone, ask)
-    assert (await answer_of(tenants.list_tenants, stores, OWNER, ListQuestion())).items == []
+    assert (await answer_of(tenants.list_tenants, stores, OWNER, ListTenants())).items == []
     assert await stores.redis.get("ordered") is None
 
 
@@ -181,7 +180,7 @@ async def test_a_list_is_read_page_by_page(stores: Stores) -> None:
         await answer_of(tenants.create_tenant, stores, OWNER, CreateTenant(name=f"t{number}"))
     names, after = [], ""
     while True:
-        page = await answer_of(tenants.list_tenants, stores, OWNER, ListQuestion(limit=2, after=after))
+        page = await answer_of(tenants.list_tenants, stores, OWNER, ListTenants(limit=2, after=after))
         names += [each.name for each in page.items]
         if page.next is None:
             break
@@ -191,7 +190,7 @@ async def test_a_list_is_read_page_by_page(stores: Stores) -> None:
     for who, cursor in ((member, after), (OWNER, "x" + after), (OWNER, "%%%"), (OWNER, "")):
         if cursor:
             with pytest.raises(Refused, match="no cursor of this list"):
-                await answer_of(tenants.list_tenants, stores, who, ListQuestion(after=cursor))
+                await answer_of(tenants.list_tenants, stores, who, ListTenants(after=cursor))
 
 
 async def test_who_looks_at_redis_alone_needs_no_database(settings: Settings, redis: Redis) -> None:
