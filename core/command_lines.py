@@ -14,6 +14,7 @@ COMMAND_LINES = {
     "chat": "Chat in the terminal; without options, with the platform that `parley up` started here.",
     "worker": "Run one vLLM engine that takes work from the pool.",
     "supervisor": "Keep this node's workers running and the pool tidy.",
+    "fleet": "Keep each pool at the number of workers that it should have, on this machine.",
     "models": "The models that requests can name.",
     "workers": "The processes that run the models.",
     "requests": "Requests: in a pool, and those that are over.",

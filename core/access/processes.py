@@ -134,6 +134,13 @@ SUPERVISOR = ProcessKind(
     pools=True,
     secrets=("redis_url", "worker_redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
+FLEET = ProcessKind(
+    "fleet",
+    reads=("P:supervisors", "P:supervisor:", "P:deadlines"),
+    writes=("P:sys", "P:orders:"),
+    commands=(SCRIPT_COMMANDS,),
+    secrets=("redis_url", "worker_redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
+)
 BILLER = ProcessKind(
     "biller",
     reads=("P:req:", POOLS, "P:workers"),
@@ -206,4 +213,4 @@ OPERATOR = ProcessKind(
 )
 MIGRATE = ProcessKind("migrate", secrets=("database_url",))
 
-PROCESSES = (GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, PORTAL, OPERATOR, MIGRATE)
+PROCESSES = (GATEWAY, WORKER, SUPERVISOR, FLEET, BILLER, CONSOLE, PORTAL, OPERATOR, MIGRATE)

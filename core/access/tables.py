@@ -3,7 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, OPERATOR, PORTAL, SUPERVISOR, ProcessKind
+from core.access.processes import (
+    BILLER,
+    CONSOLE,
+    FLEET,
+    GATEWAY,
+    MIGRATE,
+    OPERATOR,
+    PORTAL,
+    SUPERVISOR,
+    ProcessKind,
+)
 
 TERMS = "plan pool_terms"
 TENANTS = f"tenant {TERMS} project tenant_user"
@@ -13,6 +23,7 @@ PRICES = "price_book price_version price price_tier gpu_price period_commitment"
 LIMITS = "quota_policy budget"
 MODELS = "model_version"
 POOLS = "pool pool_admission"
+FLEET_STATE = "fleet_lease pool_state"
 POLICIES = "safety_policy"
 TEXTS = "conversation message"
 SESSIONS = "browser_session"
@@ -40,6 +51,7 @@ EVERYTHING = " ".join(
         LIMITS,
         MODELS,
         POOLS,
+        FLEET_STATE,
         POLICIES,
         TEXTS,
         SESSIONS,
@@ -91,6 +103,7 @@ TABLES: dict[ProcessKind, TableNames] = {
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
     SUPERVISOR: TableNames(reads=f"{MODELS} {POOLS}"),
+    FLEET: TableNames(reads=f"{MODELS} pool", writes=FLEET_STATE),
     BILLER: TableNames(
         reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS} {POOLS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
     ),

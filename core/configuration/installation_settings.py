@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from core.configuration.bounds import Port, Some
+from core.configuration.bounds import Port, Some, SomeOrNone
 from core.configuration.settings_part import SettingsPart
 
 
@@ -74,7 +74,8 @@ class InstallationSettings(SettingsPart):
     """Address that `/metrics`, `/healthz` and `/readyz` of each process listen on."""
     metrics_port: Port | None = None
     """Port of a supervisor's metrics: its workers' are the ports after it, a biller's is 100 above, a
-    gateway's 101, the console's 102; unset: none are served, but `parley up` takes `PARLEY_PORT` + 1000."""
+    gateway's 101, the console's 102, the fleet's 104; unset: none are served, but `parley up` takes
+    `PARLEY_PORT` + 1000."""
 
     # Secrets
     secret: SecretStr | None = None
@@ -95,5 +96,9 @@ class InstallationSettings(SettingsPart):
     node: str = "local"
     """Name of this machine, with which names of its processes begin; supervisors of one node share its
     GPUs."""
+    node_labels: str = ""
+    """Labels of this machine, `NAME=VALUE` with commas, by which pools choose machines."""
+    fleet_workers_max: SomeOrNone = 0
+    """Workers that `parley fleet` runs on this machine at most; 0: one a GPU, without GPUs two a core."""
     model: str = "smollm2"
     """Model of a worker, and the one that is answered by where a `send` names none."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.fleet.observed import ChildNow, FleetNow, PoolNow, PoolTarget, SupervisorNow
+from engine.node.reports import WORKERS_MAX
 
 RETRY_MS_MIN, RETRY_MS_MAX = 1_000, 60_000
 NOTHING = PoolNow()
@@ -59,8 +60,8 @@ def _step(target: PoolTarget, pool: PoolNow, now: FleetNow, free: int, now_ms: i
     misfit = _misfit(target, now)
     if misfit:
         want = min(want, told)
-    grows = min(want, told + free)
-    short = misfit or (_no_room(name, total, free, elsewhere + told) if grows < want else "")
+    grows = min(want, told + free, WORKERS_MAX)
+    short = misfit or (_no_room(name, total, grows - told, elsewhere + told) if grows < want else "")
     if own is None:
         return _without_supervisor(name, pool, grows, short, now_ms)
     if own.workers is None:

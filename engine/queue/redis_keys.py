@@ -66,6 +66,11 @@ def gateways(pool: str) -> str:
     return f"{{p:{pool}}}gws"
 
 
+def deadlines(pool: str) -> str:
+    """Key of the pool's requests that have not ended, by deadline."""
+    return f"{{p:{pool}}}deadlines"
+
+
 def wake(pool: str) -> str:
     """The list that idle workers wait on."""
     return f"{{p:{pool}}}wake"

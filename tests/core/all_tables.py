@@ -17,6 +17,7 @@ import billing.tables.safety
 import billing.tables.sessions
 import billing.tables.tenants
 import billing.tables.wallets
+import engine.fleet.tables
 import engine.models.tables
 import server.conversations.tables
 
@@ -38,6 +39,7 @@ TABLES_OF_ALL_PACKAGES = (
     billing.tables.sessions,
     billing.tables.tenants,
     billing.tables.wallets,
+    engine.fleet.tables,
     engine.models.tables,
     server.conversations.tables,
 )

@@ -21,7 +21,7 @@ WORDS = "what nobody but its reader may see"
 HOSTILE = "=cmd()[/x]\x1b]0;x\x07\u202e\r\n\x9b31m"
 
 # Processes, which stay; what they print is what `say` prints.
-STAY = {"up", "gateway", "worker", "supervisor", "biller", "chat", "console"}
+STAY = {"up", "gateway", "worker", "supervisor", "fleet", "biller", "chat", "console"}
 
 # What the office used is of the first month that there is.
 MORE = {

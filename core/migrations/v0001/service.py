@@ -133,6 +133,14 @@ def _pools() -> None:
         sa.ForeignKeyConstraint(["pool"], ["pool.pool"], name="fk_pool_admission_pool"),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_pool_admission_tenant"),
     )
+    op.create_table("fleet_lease", *text_keys("name"), *texts("holder"), *numbers("until_ms"))
+    op.create_table(
+        "pool_state",
+        *text_keys("pool"),
+        *numbers("generation", "workers", "running", "ready"),
+        *texts("step", "why", "node", "controller"),
+        *numbers("observed_ms"),
+    )
     op.create_table(
         "pool_owner",
         *text_keys("pool"),

@@ -1,0 +1,31 @@
+"""The command `parley fleet`."""
+
+import asyncio
+
+import click
+
+from core.configuration.settings import Settings
+from core.runtime import service
+from core.sql.database import require_schema
+from core.sql.stores import open_stores
+from core.web.metrics import FLEET_PLACE, serving_metrics
+from engine.fleet.controller import FleetController
+from engine.fleet.local_hands import LocalHands
+
+
+@click.command("fleet")
+def command() -> None:
+    """Keep each pool at the number of workers that it should have, on this machine.
+
+    It runs a supervisor for each pool in the database, and logs why a pool is not as it should be. Of
+    several one acts; the others wait.
+    """
+    service.run(Settings(), "fleet", main)
+
+
+async def main(settings: Settings, stop: asyncio.Event) -> None:
+    """Run until `stop`. Raises StartupError where the database is not migrated."""
+    async with open_stores(settings) as (db, redis):
+        await require_schema(db)
+        with serving_metrics(settings, FLEET_PLACE, lambda: ""):
+            await FleetController(settings, db, LocalHands(settings, redis)).run(stop)

@@ -1,0 +1,113 @@
+"""The fleet's controller: every two seconds it looks at all pools, writes what it sees, and takes next steps.
+
+Of several processes one has the lease and acts; the others wait. One that acted and lost the lease keeps its
+supervisors running, which obey the next one's orders.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import Sequence
+from typing import Protocol
+
+from billing.pools import DesiredPool, read_pools
+from core.clock import now_ms
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import RepeatedWarning, logger
+from core.runtime.failed_rounds import logged_failures, store_errors
+from core.sql.database import Database
+from engine.fleet.next_steps import NextStep, StepKind, next_steps
+from engine.fleet.observed import FleetNow
+from engine.fleet.states import end_lease, hold_lease, state_rows, write_states
+
+log = logger(__name__)
+repeated = RepeatedWarning(log)
+
+ROUND_SECONDS = 2.0
+ACTIONS = (StepKind.START, StepKind.RESIZE, StepKind.STOP)
+
+
+class FleetHands(Protocol):
+    """What a controller sees and does machines with. All of it may be repeated."""
+
+    async def observe(self, pools: Sequence[str]) -> FleetNow:
+        """These pools, and those that the hands still run."""
+        ...
+
+    async def act(self, step: NextStep, target: DesiredPool | None) -> None:
+        """Take a step. `target`: what the pool should be, None where it should not be."""
+        ...
+
+    async def close(self) -> None:
+        """Let all workers drain, and end them."""
+        ...
+
+
+class FleetController:
+    """One controller. `leads` is true while it has the lease."""
+
+    def __init__(self, settings: Settings, db: Database, hands: FleetHands) -> None:
+        self.name = f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.leads = False
+        self._db = db
+        self._hands = hands
+        self._wanted: list[DesiredPool] | None = None
+        self._said = dict[str, NextStep]()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Make rounds until `stop`; then workers drain, and another controller may act."""
+        try:
+            while not stop.is_set():
+                with logged_failures(repeated, "fleet.round_failed", controller=self.name):
+                    await self.round(now_ms())
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(ROUND_SECONDS):
+                        await stop.wait()
+        finally:
+            if self.leads:
+                with logged_failures(repeated, "fleet.lease_end_failed", controller=self.name):
+                    await end_lease(self._db, self.name)
+            await self._hands.close()
+
+    async def round(self, now_ms: int) -> list[NextStep]:
+        """Make one round; the steps that it took. While the database is away the last holder of the lease
+        goes by what it read last: its supervisors are started again as ever."""
+        try:
+            self._lead(await hold_lease(self._db, self.name, now_ms))
+            if not self.leads:
+                return []
+            wanted = self._wanted = await read_pools(self._db)
+        except store_errors() as error:
+            if not self.leads or self._wanted is None:
+                raise
+            repeated.warning("fleet.database_failed", controller=self.name, error=error_summary(error))
+            return await self._take(self._wanted, now_ms, known=False)
+        return await self._take(wanted, now_ms, known=True)
+
+    async def _take(self, wanted: Sequence[DesiredPool], now_ms: int, known: bool) -> list[NextStep]:
+        targets = {target.pool: target for target in wanted}
+        now = await self._hands.observe(sorted(targets))
+        steps = next_steps(wanted, now, now_ms)
+        if known:
+            await write_states(self._db, state_rows(wanted, steps, now, self.name, now_ms))
+        for step in steps:
+            self._say(step)
+            if step.kind in ACTIONS:
+                with logged_failures(repeated, "fleet.step_failed", pool=step.pool, step=step.kind.value):
+                    await self._hands.act(step, targets.get(step.pool))
+        return steps
+
+    def _lead(self, leads: bool) -> None:
+        if leads != self.leads:
+            self.leads = leads
+            log.info("fleet.lease_taken" if leads else "fleet.lease_lost", controller=self.name)
+
+    def _say(self, step: NextStep) -> None:
+        """Log a step once, not in every round in which it is still the next."""
+        if self._said.get(step.pool) == step:
+            return
+        self._said[step.pool] = step
+        facts = {"pool": step.pool, "step": step.kind.value, "workers": step.workers, "why": step.why}
+        log.info("fleet.step_decided", **facts)

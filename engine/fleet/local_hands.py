@@ -1,0 +1,105 @@
+"""A controller's hands on one machine: a leashed supervisor a pool, and orders to supervisors in Redis."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+
+import psutil
+
+from billing.pools import DesiredPool
+from core.configuration.settings import Settings
+from core.network.comma_list import split_list
+from core.redis.client import RedisClient
+from engine.backends.environment import usable_cpus
+from engine.fleet.child_supervisor import ChildSupervisor, lacking_user
+from engine.fleet.next_steps import NextStep, StepKind
+from engine.fleet.observed import FleetNow, PoolNow, SupervisorNow
+from engine.gpus import Devices
+from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState
+from engine.queue import redis_keys
+from engine.queue.client import PoolQueue
+
+WORKERS_A_CORE = 2
+FAULTS = (WorkerProcessState.ALARM, WorkerProcessState.SICK)
+
+
+class LocalHands:
+    """The supervisors of this machine."""
+
+    def __init__(self, settings: Settings, redis: RedisClient) -> None:
+        self._settings = settings
+        self._redis = redis
+        self._children = dict[str, ChildSupervisor]()
+        self._labels = node_labels(settings.node_labels)
+        self._room = settings.fleet_workers_max
+
+    async def observe(self, pools: Sequence[str]) -> FleetNow:
+        """These pools, and those of our children."""
+        self._room = self._room or await asyncio.to_thread(room_here)
+        for pool in [pool for pool, child in self._children.items() if child.now is None]:
+            del self._children[pool]
+        names = sorted({*pools, *self._children})
+        seen = await asyncio.gather(*(self._pool(name) for name in names))
+        return FleetNow(self._settings.node, self._room, self._labels, dict(zip(names, seen, strict=True)))
+
+    async def act(self, step: NextStep, target: DesiredPool | None) -> None:
+        """Start or stop a supervisor, or tell one how many workers to run."""
+        if step.kind is StepKind.RESIZE:
+            await self._nodes(step.pool).resize(step.supervisor, step.workers)
+        elif step.kind is StepKind.STOP and step.pool in self._children:
+            self._children[step.pool].stop()
+        elif step.kind is StepKind.START and target is not None:
+            child = self._children.get(step.pool)
+            if child is None:
+                child = self._children[step.pool] = ChildSupervisor(self._settings, step.pool, self._number())
+            await child.start(step.workers, target.model)
+
+    async def close(self) -> None:
+        """Stop all supervisors; their workers drain."""
+        for child in self._children.values():
+            child.stop()
+        await asyncio.gather(*(child.stopped() for child in self._children.values()))
+
+    async def _pool(self, pool: str) -> PoolNow:
+        reports = await self._nodes(pool).reports()
+        requests = await self._redis.zcard(redis_keys.deadlines(pool))
+        child = self._children.get(pool)
+        living = tuple(supervisor_now(each) for each in reports if not self._is_over(each))
+        return PoolNow(living, child and child.now, requests, lacking_user(self._settings, pool))
+
+    def _is_over(self, report: NodeReport) -> bool:
+        """True of a report that a killed supervisor of this machine left for the seconds of its lease."""
+        return report.node == self._settings.node and not psutil.pid_exists(report.pid)
+
+    def _nodes(self, pool: str) -> PoolNodes:
+        return PoolNodes(PoolQueue(self._redis, pool, self._settings))
+
+    def _number(self) -> int:
+        """The least number that no child has, by which its ports are."""
+        taken = {child.number for child in self._children.values()}
+        return next(number for number in range(len(taken) + 1) if number not in taken)
+
+
+def supervisor_now(report: NodeReport) -> SupervisorNow:
+    """What a report says. Pure."""
+    ready = sum(slot.state is WorkerProcessState.READY for slot in report.slots)
+    faults = tuple(f"worker {slot.index}: {slot.why}" for slot in report.slots if slot.state in FAULTS)
+    indexes = len(report.slots)
+    return SupervisorNow(report.supervisor, report.node, report.pid, report.workers, indexes, ready, faults)
+
+
+def room_here() -> int:
+    """How many workers this machine takes: one a GPU that may be used, else two a core."""
+    try:
+        devices = Devices.open().read()
+    except OSError:
+        devices = []
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = None if visible is None else set(split_list(visible))
+    usable = [each for each in devices if names is None or names & {str(each.index), each.uuid}]
+    return len(usable) or WORKERS_A_CORE * usable_cpus()
+
+
+def node_labels(text: str) -> dict[str, str]:
+    """Labels NAME=VALUE, separated by commas. Pure."""
+    return {name: value for name, _, value in (each.partition("=") for each in split_list(text))}

@@ -1,0 +1,76 @@
+"""The controller's rows in SQL: its lease, and what it saw of each pool."""
+
+from collections.abc import Mapping, Sequence
+
+from sqlmodel import col, delete, or_, select, update
+
+from core.sql.database import Database, insert_ignore, upsert
+from engine.fleet.next_steps import NextStep
+from engine.fleet.observed import FleetNow, PoolNow, PoolTarget
+from engine.fleet.tables import FleetLease, PoolState
+
+LEASE = "fleet"
+LEASE_MS = 6_000  # of a clock that others' may differ from: two that act for a moment do no harm
+WHY_MAX = 500
+
+
+async def hold_lease(db: Database, holder: str, now_ms: int) -> bool:
+    """Take the lease, or renew it. False: another's is not over."""
+    async with db.transaction() as session:
+        await insert_ignore(session, [FleetLease(name=LEASE, holder="", until_ms=0)])
+        free = or_(col(FleetLease.holder) == holder, col(FleetLease.until_ms) < now_ms)
+        taken = await session.exec(
+            update(FleetLease)
+            .where(col(FleetLease.name) == LEASE, free)
+            .values(holder=holder, until_ms=now_ms + LEASE_MS)
+        )
+        return taken.rowcount == 1
+
+
+async def end_lease(db: Database, holder: str) -> None:
+    """End the lease of this controller, so that another acts at once."""
+    async with db.transaction() as session:
+        await session.exec(
+            update(FleetLease)
+            .where(col(FleetLease.name) == LEASE, col(FleetLease.holder) == holder)
+            .values(until_ms=0)
+        )
+
+
+async def write_states(db: Database, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write what was seen of all pools; rows of others go."""
+    async with db.transaction() as session:
+        await upsert(session, rows, PoolState)
+        names = [row["pool"] for row in rows]
+        await session.exec(delete(PoolState).where(col(PoolState.pool).not_in(names)))
+
+
+async def read_states(db: Database) -> list[PoolState]:
+    """What the controller saw last of each pool, by name. None yet: no controller ran."""
+    async with db.session() as session:
+        return list(await session.exec(select(PoolState).order_by(col(PoolState.pool))))
+
+
+def state_rows(
+    wanted: Sequence[PoolTarget], steps: Sequence[NextStep], now: FleetNow, holder: str, now_ms: int
+) -> list[dict[str, object]]:
+    """Rows of pools, by name. Pure."""
+    of = {step.pool: step for step in steps}
+    rows = list[dict[str, object]]()
+    for target in sorted(wanted, key=lambda each: each.pool):
+        pool, step = now.pools.get(target.pool, PoolNow()), of[target.pool]
+        rows.append(
+            {
+                "pool": target.pool,
+                "generation": target.generation,
+                "workers": target.workers,
+                "running": sum(each.indexes for each in pool.supervisors if each.node == now.node),
+                "ready": sum(each.ready for each in pool.supervisors),
+                "step": step.kind.value,
+                "why": step.why[:WHY_MAX],
+                "node": now.node,
+                "controller": holder,
+                "observed_ms": now_ms,
+            }
+        )
+    return rows

@@ -1,0 +1,122 @@
+"""A controller's rounds with hands in memory: who acts, what is done where something is away."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from billing.pools import DesiredPool, create_pool, edit_pool
+from billing.tables.pools import PoolRow
+from core.configuration.settings import Settings
+from core.sql.database import Database
+from engine.fleet import controller as controllers
+from engine.fleet.controller import FleetController
+from engine.fleet.next_steps import NextStep, StepKind
+from engine.fleet.observed import FleetNow
+from engine.fleet.states import LEASE_MS, read_states
+from tests.engine.fleet.world import Machine
+from tests.support.patience import soon, wait_until
+
+
+class Hands:
+    """Hands on a machine in memory; `broken`: pools of which nothing can be done."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine, self.broken, self.closed = machine, set[str](), False
+        self.asked = list[Sequence[str]]()
+
+    async def observe(self, pools: Sequence[str]) -> FleetNow:
+        """All that runs there."""
+        self.asked.append(pools)
+        return self.machine.seen()
+
+    async def act(self, step: NextStep, target: DesiredPool | None) -> None:
+        """As real ones do."""
+        if step.pool in self.broken:
+            raise OSError(28, "no space left")
+        self.machine.obey(step)
+
+    async def close(self) -> None:
+        """At the end."""
+        self.closed = True
+
+
+def a_pool(pool: str, workers: int) -> PoolRow:
+    """A shared pool."""
+    return PoolRow(pool=pool, model=f"of-{pool}", version="1", workers=workers, labels={}, made_ms=1)
+
+
+async def test_the_next_holder_of_the_lease_goes_on(sqlite: Database, settings: Settings):
+    """Two controllers on one machine: one acts, and the other once the first's lease is over, from where it
+    was."""
+    machine = Machine(4)
+    one, two = (FleetController(settings, sqlite, Hands(machine)) for _ in range(2))
+    await create_pool(sqlite, a_pool("a", 2))
+    assert [step.kind for step in await one.round(1_000)] == [StepKind.START]
+    assert await two.round(1_000) == []
+    machine.passes()
+    await edit_pool(sqlite, "a", {"workers": 3})
+    later = 1_001 + LEASE_MS
+    assert [step.kind for step in await two.round(later)] == [StepKind.RESIZE]
+    assert (await one.round(later), one.leads, two.leads) == ([], False, True)
+    assert machine.children == {"a": [3, 3]}
+    assert [row.controller for row in await read_states(sqlite)] == [two.name]
+
+
+async def test_a_step_that_fails_holds_up_no_other_pool(sqlite: Database, settings: Settings):
+    """It is tried again in the next round; a step that stays the same is logged once."""
+    hands = Hands(Machine(4))
+    hands.broken = {"a"}
+    of = FleetController(settings, sqlite, hands)
+    for name in "ab":
+        await create_pool(sqlite, a_pool(name, 1))
+    with capture_logs() as lines:
+        for at in range(2):
+            await of.round(1_000 + at)
+            hands.machine.passes()
+    assert hands.machine.children == {"b": [1, 1]}
+    said = [(line["pool"], line["step"]) for line in lines if line["event"] == "fleet.step_decided"]
+    assert said == [("a", "start"), ("b", "start"), ("b", "keep")]
+    hands.broken = set()
+    await of.round(1_002)
+    assert sorted(hands.machine.children) == ["a", "b"]
+
+
+async def test_supervisors_are_started_again_while_the_database_is_away(
+    sqlite: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """By what was read last, by the last holder of the lease alone."""
+    machine = Machine(4)
+    one, two = (FleetController(settings, sqlite, Hands(machine)) for _ in range(2))
+    await create_pool(sqlite, a_pool("a", 2))
+    await one.round(1_000)
+    machine.passes()
+
+    async def away(*_: Any) -> bool:
+        raise OSError(111, "refused")
+
+    monkeypatch.setattr(controllers, "hold_lease", away)
+    machine.children.clear()
+    await one.round(1_001)
+    assert machine.children == {"a": [2, 2]}
+    with pytest.raises(OSError, match="refused"):
+        await two.round(1_001)
+
+
+async def test_a_controller_that_is_told_to_end_lets_another_act_at_once(
+    sqlite: Database, settings: Settings
+):
+    """Its workers drain. A round that fails ends nothing."""
+    hands, stop = Hands(Machine(4)), asyncio.Event()
+    of = FleetController(settings, sqlite, hands)
+    await create_pool(sqlite, a_pool("a", 1))
+    task = asyncio.create_task(of.run(stop))
+    await wait_until(lambda: bool(hands.machine.children))
+    stop.set()
+    await soon(task)
+    assert hands.closed
+    assert hands.asked == [["a"]]
+    other = FleetController(settings, sqlite, Hands(Machine(4)))
+    assert [step.kind for step in await other.round(1)] == [StepKind.START]

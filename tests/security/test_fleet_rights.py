@@ -1,0 +1,68 @@
+"""The fleet's controller under its own users: it sees and resizes supervisors, and reaches nothing else."""
+
+from typing import Any
+
+import pytest
+from redis.exceptions import NoPermissionError
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from billing.pools import read_pools
+from core.access.processes import FLEET
+from core.configuration.settings import Settings
+from core.sql.database import Database
+from engine.api import PoolQueue
+from engine.fleet.local_hands import LocalHands
+from engine.fleet.next_steps import NextStep, StepKind
+from engine.fleet.states import end_lease, hold_lease, read_states, write_states
+from engine.node.reports import NodeReport, PoolNodes, WorkerOrder, WorkerOrderKind
+from tests.security.database_roles import as_role
+from tests.security.database_roles import roles as roles  # the fixture
+from tests.support.redis import Redis
+from tests.support.users import client_of, make_user, url_of
+
+FORBIDDEN = (
+    "SELECT 1 FROM tenant",
+    "UPDATE pool SET workers = 0",
+    "UPDATE model_version SET enabled = false",
+)
+COMMANDS = (
+    ("GET", "{p:default}in:t:1"),
+    ("HSET", "{p:default}req:t:1", "status", "x"),
+    ("SET", "{t:t}sess:1", "x"),
+)
+
+
+async def test_supervisors_are_seen_and_resized(redis: Redis, redis_url: str, settings: Settings):
+    """By its own user, in any pool; what requests say it can not read, nor change one."""
+    nodes = PoolNodes(PoolQueue(redis, "default", settings))
+    await nodes.report(NodeReport("s1", "elsewhere", 1, [], workers=2))
+    async with client_of(redis, redis_url, FLEET) as client:
+        hands = LocalHands(settings.model_copy(update={"fleet_workers_max": 4}), client)
+        (seen,) = (await hands.observe(["default"])).pools["default"].supervisors
+        assert (seen.name, seen.node, seen.workers) == ("s1", "elsewhere", 2)
+        await hands.act(NextStep("default", StepKind.RESIZE, 3, "s1"), None)
+    denied: Any = Redis.from_url(url_of(redis_url, await make_user(redis, FLEET)))
+    for command in COMMANDS:
+        with pytest.raises(NoPermissionError):
+            await denied.execute_command(*command)
+    await denied.aclose()
+    assert await nodes.next_order("s1", 1) == WorkerOrder(WorkerOrderKind.RESIZE, "3")
+
+
+@pytest.mark.postgres
+async def test_pools_are_read_and_states_written(roles: str):
+    """By its own role."""
+    db = Database(as_role(roles, FLEET))
+    try:
+        assert await hold_lease(db, "c", 1)
+        assert await read_pools(db) == []
+        await write_states(db, [])
+        assert await read_states(db) == []
+        await end_lease(db, "c")
+        for statement in FORBIDDEN:
+            async with db.session() as session:
+                with pytest.raises(DBAPIError, match="permission denied"):
+                    await (await session.connection()).execute(text(statement))
+    finally:
+        await db.close()
