@@ -55,7 +55,8 @@ class InspectedRequest(msgspec.Struct, frozen=True):
 
 class RequestDetail(msgspec.Struct, frozen=True):
     """Everything about one request but its texts. `older`: requests of its class that wait longer, None where
-    it does not wait; `readers`: gateway -> reading | stuck; `log_first`: the oldest entry kept."""
+    it does not wait; `readers`: gateway -> reading | stuck; `log_first`: the oldest entry kept; `parked_ms`:
+    when it was parked, 0 where it is not."""
 
     row: InspectedRequest
     warm: str
@@ -74,6 +75,7 @@ class RequestDetail(msgspec.Struct, frozen=True):
     log_first: int | None
     readers: dict[str, str]
     now_ms: int
+    parked_ms: int = 0
 
 
 class ClassRow(msgspec.Struct, frozen=True):
@@ -177,6 +179,9 @@ class Inspection:
         if fields["status"] == RequestStatus.QUEUED:
             line = self._key(f"age:{fields['class']}")
             older = await reading(line, self._redis.zrank(line, redis_keys.member(tenant, id)), None)
+        parked, since = self._key("parked"), None
+        if fields["status"] == RequestStatus.PARKED:
+            since = await reading(parked, self._redis.zscore(parked, redis_keys.member(tenant, id)), None)
         log, rd = redis_keys.log(self._pool, tenant, id), self._key(f"rd:{redis_keys.member(tenant, id)}")
         first = await reading(log, self._redis.xrange(log, count=1), [])
         readers = await reading(rd, self._redis.hgetall(rd), dict[bytes, bytes]())
@@ -198,6 +203,7 @@ class Inspection:
             log_first=int(first[0][0].partition(b"-")[0]) if first else None,
             readers={_text(gateway): _text(state) for gateway, state in readers.items()},
             now_ms=await self._queue.now_ms(),
+            parked_ms=_whole(since or 0),
         )
 
     async def snapshot(self) -> PoolSnapshot:

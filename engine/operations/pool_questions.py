@@ -21,7 +21,7 @@ from engine.queue.client import PoolQueue
 
 HANDLERS = OPERATORS | {Role.SUPPORT} | DEVELOPERS  # they see requests, and cancel them
 READERS = HANDLERS | {Role.VIEWER}
-POOL_READS = (*REQUEST_KEYS, "P:age:", "P:moving", "P:deadlines", "P:ended", "P:sys", POOLS)
+POOL_READS = (*REQUEST_KEYS, "P:age:", "P:moving", "P:deadlines", "P:parked", "P:ended", "P:sys", POOLS)
 WORKER_READS = ("P:workers", "P:worker:", "P:supervisors", "P:supervisor:", "P:orders:", "P:claims:", "P:sys")
 
 RequestId = Annotated[str, Meta(description="The request's id.")]

@@ -7,6 +7,15 @@ ENDED = "0198b2c4-6f1e-7a42-9c31-5f0b8e27d1aa"
 RUNNING = "0198b2c4-7777-7a42-9c31-5f0b8e27d1bb"
 
 
+HELD_BACK = {
+    "event_sha256": "e" * 64,
+    "reason": "bad_seal",
+    "detail": "its seal is of another request",
+    "since_ms": NOW_MS,
+    "resolution": "",
+}
+
+
 def usd(nano: int) -> dict[str, str]:
     """An amount as the API gives it."""
     return {"nano": str(nano), "currency": "USD"}
@@ -91,7 +100,7 @@ def detail(status: str = "running", **others: Any) -> dict[str, Any]:
     row = {key: value for key, value in live_row(status=status).items() if key != "tenant_name"}
     found = {"row": row, "warm": "", "fingerprint": "", "epoch": 1, "visible": 100, "covered": 3300}
     found |= {"granted": 512, "input_cached": 2048, "recomputed_tokens": 0, "deaths": 0, "preempts": 0}
-    found |= {"control": 0, "moved_to": "", "older": None, "log_first": 1, "now_ms": NOW_MS}
+    found |= {"control": 0, "moved_to": "", "older": None, "log_first": 1, "now_ms": NOW_MS, "parked_ms": 0}
     return found | {"readers": {"gateway-a": "reading", "gateway-b": "stuck"}} | others
 
 
@@ -107,4 +116,4 @@ def running(**others: Any) -> dict[str, Any]:
     holds |= {"admitted_ms": NOW_MS - 4_800, "deadline_ms": NOW_MS + 600_000, "cancelled": False}
     holds |= {"book": "b1", "version": 3, "counted_in": counted}
     facts = {"id": RUNNING, "tenant": "t1", "tenant_name": "acme", "state": "running", "booked": None}
-    return explained(**facts, holds=holds, in_pool=detail(), **others)
+    return explained(**facts, holds=holds, in_pool=detail()) | others

@@ -24,6 +24,7 @@ from tests.browser.console_page import running_console, shot
 from tests.browser.overview_sample import overview
 from tests.browser.requests_sample import (
     ENDED,
+    HELD_BACK,
     NOW_MS,
     RUNNING,
     detail,
@@ -165,7 +166,7 @@ async def test_filters_are_in_the_address_and_pages_come_behind_each_other(
     await page.get_by_label("Tenant").fill("nobody")
     await page.get_by_label("Tenant").press("Enter")
     await expect(page.get_by_role("heading", name="No request matches")).to_be_visible()
-    await expect(page).to_have_url(f"{console}/console/requests?state=ended&outcome=error&tenant=nobody")
+    await expect(page).to_have_url(f"{console}/console/requests?tenant=nobody&state=ended&outcome=error")
     await page.get_by_role("button", name="Last 7 days").click()
     await expect(page.get_by_label("Time")).to_have_value("7d")
     assert (played.asked[-1]["since"], played.asked[-1]["reason"]) == (["7d"], ["error"])
@@ -189,6 +190,26 @@ async def test_at_390_pixels_nothing_scrolls_sideways(
     assert await watched.page.evaluate("document.documentElement.scrollWidth") <= 390
     await shot(watched.page, f"{path.replace('?', '-').replace('/', '-')}-390")
     assert await watched.axe() == []
+
+
+STATES: list[tuple[dict[str, Any], str]] = [
+    (running(state="parked") | {"in_pool": detail("parked", parked_ms=NOW_MS - 2_000)}, "Parked for 2.00 s"),
+    (explained(state="refused", booked=None, refused=[refused_row()]), "Refused: rate_limited."),
+    (explained(state="held_back", booked=None, held_back=[HELD_BACK]), "Ended, and held back from the books"),
+]
+
+
+@pytest.mark.parametrize(("found", "said"), STATES, ids=["parked", "refused", "held back"])
+async def test_each_state_is_said_in_a_sentence(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database, found: dict[str, Any], said: str
+):
+    """Parked, refused, or held back from the books: without a bill, with what is known of it."""
+    watched, played = await opened(open_page, console, settings, sqlite, "requests?state=live", **WIDE)
+    played.explained["odd"] = found
+    await watched.page.goto(f"{console}/console/requests/odd")
+    await expect(watched.page.get_by_role("heading", level=1)).to_contain_text(said)
+    assert await watched.axe() == []
+    assert watched.errors == []
 
 
 async def signed_in(open_page: OpenPage, url: str, settings: Settings, db: Database) -> Page:

@@ -90,11 +90,11 @@ export function endedSentence(booked: Booked): string {
 
 /** What it does now. */
 export function liveSentence(detail: Detail): string {
-  const { row, now_ms, older } = detail;
+  const { row, now_ms, older, parked_ms } = detail;
   const since = (ms: number) => span(now_ms - ms);
   const first = row.first_token_ms ? `first token after ${span(row.first_token_ms - row.accepted_ms)}` : `no token yet`;
   if (row.status === "queued") return `Waits for ${since(row.accepted_ms)}${older === null ? "" : older ? `: ${count(older)} of its class wait longer` : ": it is the next of its class"}.`;
-  if (row.status === "parked") return `Parked: nobody reads its ${count(row.tokens)} tokens on.`;
+  if (row.status === "parked") return `Parked${parked_ms ? ` for ${since(parked_ms)}` : ""}: nobody reads its ${count(row.tokens)} tokens on.`;
   if (row.status === "moving") return `Moves to another pool: ${count(row.tokens)} tokens so far.`;
   if (row.status === "running") return `${row.first_token_ms ? "Decodes" : "Is read in"} for ${since(row.claimed_ms || row.accepted_ms)}: ${count(row.tokens)} tokens, ${first}.`;
   return `${row.status === "ended" ? "Ended, not billed yet" : `Is ${row.status}`}: ${count(row.tokens)} tokens after ${since(row.accepted_ms)}.`;

@@ -126,6 +126,17 @@ async def test_what_staff_reads_again_and_again_is_one_row(two: TwoOwners) -> No
     assert await two.actions(two.acme) == ["request.list"] * 3
 
 
+async def test_a_parked_request_says_since_when(two: TwoOwners) -> None:
+    """One that waits for a worker does not."""
+    ask = NameRequest(request=two.waiting)
+    before = await answer_of(requests.show_request, two.stores, local_actor(), ask)
+    now = await two.pool.queue.now_ms()
+    await two.pool.queue.park(two.other, two.waiting)
+    after = await answer_of(requests.show_request, two.stores, local_actor(), ask)
+    assert (before.request.parked_ms, after.request.row.status) == (0, "parked")
+    assert now <= after.request.parked_ms <= after.request.now_ms
+
+
 async def test_a_page_that_explains_a_live_request_is_one_row(two: TwoOwners) -> None:
     """However often it asks; a command on this machine is a row each time."""
     ask = ExplainRequest(request=two.running, tenant="acme")

@@ -5,7 +5,7 @@ import { DataTable } from "../../shared/components/data-table";
 import { Section } from "../../shared/components/section";
 import { StateShape } from "../../shared/components/state";
 import { api, answered, type Schemas } from "../../shared/api";
-import { count } from "../../shared/format";
+import { count, moment } from "../../shared/format";
 import { useSession } from "../../shared/session";
 
 export function Readers({ live, request, tenant }: { live: Schemas["RequestDetail"]; request: string; tenant: string }) {
@@ -27,7 +27,7 @@ export function Readers({ live, request, tenant }: { live: Schemas["RequestDetai
           { title: "State", phone: "end", cell: ([, state]) => <span className="state-word"><StateShape state={state === "stuck" ? "warn" : "well"} /> {state}</span> },
         ]} />
       ) : <p className="soft">Nobody reads it now. What is written is kept: whoever comes back goes on where they were.</p>}
-      {live.row.status === "parked" && <p className="warn">All its readers are stuck, so it waits until one of them reads on.</p>}
+      {live.row.status === "parked" && <p className="warn">All its readers are stuck{live.parked_ms ? ` since ${moment(new Date(live.parked_ms))}` : ""}: it goes on once one of them reads.</p>}
       {data && data.came_from.length > 0 && <p className="soft">It came from {data.came_from.join(", then ")}.</p>}
     </Section>
   );

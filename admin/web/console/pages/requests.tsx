@@ -11,7 +11,7 @@ import { useSession } from "../../shared/session";
 import { sentence } from "../../shared/words";
 import { endWord, liveWord, type Word } from "../request-words";
 import { LIVE_MAX, useEndedRequests, useLiveRequests, usePools, useRefusedSends, type EndedRow, type LiveRow } from "../requests-data";
-import { isFiltered, leavesOutLive, shortId, type ListState, type RequestsFilter } from "../requests-filter";
+import { filterOf, isFiltered, leavesOutLive, shortId, type ListState, type RequestsFilter } from "../requests-filter";
 import { beside, RequestFilters } from "../requests-filters";
 import { RefusedTable } from "./requests-refused";
 import "./requests.css";
@@ -31,7 +31,7 @@ export function RequestsPage() {
   const refused = useRefusedSends(filter, state === "refused");
   const pages = state === "refused" ? refused : ended;
   const stale = useFreshness(state === "live" ? live.updatedAt : pages.updatedAt);
-  const change = (changed: object) => void navigate({ to: "/requests", search: { ...filter, ...changed } });
+  const change = (changed: object) => void navigate({ to: "/requests", search: (was) => filterOf({ ...was, ...changed }) });
   const [endedRows, refusedRows] = [ended.items ?? [], refused.items ?? []];
   const over = new Set(endedRows.map((row) => `${row.tenant} ${row.id}`));
   const running = state === "refused" ? [] : live.rows.filter((row) => !over.has(`${row.tenant} ${row.id}`));
