@@ -20,7 +20,7 @@ from typing import Any
 
 import click
 
-from core.api_address import runs_over_api
+from core.api_address import api_address, runs_over_api
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
@@ -63,6 +63,12 @@ def _given_prompt(_context: click.Context, _option: click.Parameter, given: str 
     return given
 
 
+CONSOLE_URL = (
+    "`--url` before `chat` (PARLEY_API_URL) names a console, and chat talks to a gateway: name that behind "
+    "it, as in `parley chat --url http://HOST:8080`"
+)
+
+
 @click.command()
 @click.option("--url", envvar="PARLEY_URL", help="Gateway; default: that of `parley up`.")
 @click.option("--key", envvar="PARLEY_KEY", help="API key; default: the demo key of `parley up`.")
@@ -80,6 +86,8 @@ def _given_prompt(_context: click.Context, _option: click.Parameter, given: str 
 @runs_over_api
 def command(prompt: str | None, as_json: bool, **asked: Any) -> None:
     """Chat in the terminal; without options, with the platform that `parley up` started here."""
+    if api_address() is not None and not asked["url"]:
+        raise StartupError(CONSOLE_URL)
     target = _target(**asked)
     if prompt is None and not sys.stdin.isatty():
         prompt = piped_text()

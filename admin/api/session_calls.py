@@ -28,10 +28,12 @@ class PasswordSignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 class InvitationSignIn(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by", tag="invitation"
 ):
-    """A sign-in by an invitation, which makes the person."""
+    """A sign-in by an invitation, which makes the person. `password`: of who has an account of the invited
+    address already, and is not signed in here."""
 
     code: Text
     name: Text
+    password: Text = ""
 
 
 SignIn = LinkSignIn | PasswordSignIn | InvitationSignIn

@@ -101,8 +101,10 @@ class SignInRoutes:
         match given:
             case LinkSignIn(code):
                 return await self._sign_ins.by_link(code, address, agent)
-            case InvitationSignIn(code, name):
-                return await self._sign_ins.by_invitation(code, name, address, agent, before)
+            case InvitationSignIn(code, name, password):
+                return await self._sign_ins.by_invitation(
+                    code, name, address, agent, before, password=password
+                )
             case PasswordSignIn(email, password, totp, tenant):
                 known = self._callers.known_browser(request)
                 return await self._sign_ins.by_password(

@@ -26,7 +26,10 @@ DAYS = 7
 DAY_MS = 86_400_000
 OPEN_MAX = 100  # that wait, in one tenant
 A_DAY_MAX, OF_ADDRESS_A_DAY_MAX = 200, 5  # each may be a mail to somebody who asked for none
-SIGN_IN_FIRST = "you have an account already: sign in with it, then open the invitation again"
+SIGN_IN_FIRST = (
+    "you have an account already: show its password with the invitation, or sign in with it and open the "
+    "invitation again"
+)
 
 
 async def invite(db: Database, tenant_id: str, email: str, role: str, by: str = "") -> tuple[Invitation, str]:

@@ -84,13 +84,7 @@ class SignIns:
         self._tries.from_address(address)
         account = email.strip().casefold()
         tried = account, address, known_browser(known, self._settings.keyring, account, now_ms())
-        await self._tries.at_account(*tried)
-        async with self._db.session() as session:
-            person = await person_of_email(session, account)
-        stored = person.password_hash if person is not None and person.closed_ms is None else None
-        good = await self.passwords.matches(password, stored)
-        if person is None or stored is None or not good:
-            raise await self._refused(address, "password", NOT_SIGNED_IN)
+        person, stored = await self._of_password(tried, password)
         where = tenant or await self._first_tenant(person.id)
         if where is not None:
             self._check_side(where)
@@ -103,15 +97,27 @@ class SignIns:
         return new
 
     async def by_invitation(
-        self, code: str, name: str, address: str, agent: str, signed_in: SignedInPerson | None = None
+        self,
+        code: str,
+        name: str,
+        address: str,
+        agent: str,
+        signed_in: SignedInPerson | None = None,
+        *,
+        password: str = "",
     ) -> NewPersonSession:
-        """Become a member by an invitation's link, and sign in. Who has an account already, is `signed_in`
-        with it: a link is no proof of an address."""
+        """Become a member by an invitation's link, and sign in. Who has an account already is `signed_in`
+        with it, or shows its `password`, as staff do at the members' console: a link is no proof of an
+        address."""
         self._tries.from_address(address)
         who = None if signed_in is None else signed_in.person.id
         found = await invitations.find_invitation(self._db, code)
         if found is not None:
             self._check_side(found.tenant_id)
+        if found is not None and password and signed_in is None:
+            tried = found.email, address, None
+            who = (await self._of_password(tried, password))[0].id
+            await self._tries.forget(*tried)
         try:
             return await invitations.accept_invitation(self._db, code, name, address, agent, who)
         except Refused as refused:
@@ -147,6 +153,18 @@ class SignIns:
         """What a browser keeps in which somebody has just signed in: strangers' tries at their account do not
         slow it."""
         return make_known_browser(self._settings.keyring, _account_of(person), now_ms())
+
+    async def _of_password(self, tried: tuple[str, str, str | None], password: str) -> tuple[Person, str]:
+        """The person of an account's address, and the hash that their password has. Raises Refused for a
+        wrong one, after as long as for an unknown address; `tried`: account, address, known browser."""
+        await self._tries.at_account(*tried)
+        async with self._db.session() as session:
+            person = await person_of_email(session, tried[0])
+        stored = person.password_hash if person is not None and person.closed_ms is None else None
+        good = await self.passwords.matches(password, stored)
+        if person is None or stored is None or not good:
+            raise await self._refused(tried[1], "password", NOT_SIGNED_IN)
+        return person, stored
 
     async def _open(
         self,

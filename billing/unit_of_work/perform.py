@@ -19,12 +19,14 @@ from billing.unit_of_work.versions import version_of
 from core.access.processes import CHANGES
 from core.actor import acting_as
 from core.configuration.settings import Settings
-from core.errors import Refusal, Refused, forbidden, see
+from core.errors import Refusal, Refused, bad_request, forbidden, see
+from core.names import is_shown
 from core.operations import Operation, OperationKind, Uses, operation_of, without_secrets
 from core.redis import redis_errors
 from core.sql.database import Database
 from core.sql.joined import joined_transaction, read_only_transaction
 
+ONE_LINE = "a reason is one line of text, with no control characters and none that turn it around"
 SECOND_FACTOR = "second_factor"
 SHOW_A_CODE = "show a code of your second factor first; set one up where you have none"
 # What performing any operation uses, beside what the operation declares.
@@ -102,6 +104,8 @@ def check_may(who: OperationActor, operation: Operation, terms: Terms) -> None:
         raise Refused(Refusal(SECOND_FACTOR, SHOW_A_CODE, field="totp", see=see("people.enroll_totp")))
     if operation.reason and who.remote and not terms.reason.strip():
         raise Refused(Refusal("bad_request", "say why: this takes a reason", field="reason"))
+    if terms.reason.strip() and not is_shown(terms.reason):
+        raise bad_request(ONE_LINE, field="reason")
 
 
 async def _look(

@@ -64,6 +64,16 @@ async def test_once_prints_the_answer_and_its_cost(peer: Peer, home: Path):
     assert "49 tokens (37 in, 12 out) · 0.0000061 USD" in error
 
 
+async def test_a_consoles_url_is_not_passed_over(peer: Peer, home: Path):
+    """Who names another installation's console before `chat` does not talk to this one unawares."""
+    remember(home, peer)
+    argv = parley("--url", "https://console.example.org", "chat", "--once", "hi")
+    process = await piped(argv, os.environ | {"PARLEY_HOME": str(home)}, None)
+    code, out, error = await finished(process)
+    assert (code, out) == (1, "")
+    assert "name that behind it" in error
+
+
 async def test_text_that_is_taken_back_is_followed_by_what_is_left(peer: Peer, home: Path):
     """Print cannot be undone: a note, then the text as it is now and goes on."""
     remember(home, peer)

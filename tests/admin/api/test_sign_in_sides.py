@@ -46,7 +46,7 @@ async def test_what_is_opened_at_the_wrong_console_stays_good(site: ApiSite, by:
 
 async def test_a_password_signs_in_where_it_is_typed(site: ApiSite) -> None:
     """Who is staff and a tenant's member has each role at its own console; who is one of both is told where
-    they sign in, but only by the right password."""
+    they sign in, but only by the right password. By it staff join a tenant that invites their address."""
     tenant = await created(await site.signed_in())
     staff = await create_member(site.database, PLATFORM, "Otto", Role.OPERATOR, "otto@example.com")
     await set_password(site.database, staff.person.id, await Passwords().hash(PASSWORD))
@@ -55,7 +55,11 @@ async def test_a_password_signs_in_where_it_is_typed(site: ApiSite) -> None:
     assert (status, console_url(site.settings) in told["detail"]) == (403, True)
     assert (await sign_in(site, TENANTS_SIDE, **{**shown, "password": "wrong"}))[0] == 401
     _, code = await invitations.invite(site.database, tenant, "otto@example.com", Role.VIEWER)
-    await invitations.accept_invitation(site.database, code, "", "", "", staff.person.id)
+    invited = {"by": "invitation", "code": code, "name": ""}
+    assert (await sign_in(site, TENANTS_SIDE, **invited))[0] == 400
+    assert (await sign_in(site, TENANTS_SIDE, **invited, password="wrong"))[0] == 401
+    status, me = await sign_in(site, TENANTS_SIDE, **invited, password=PASSWORD)
+    assert (status, me["email"], me["role"]) == (200, "otto@example.com", "viewer"), me
     for side, role in ((TENANTS_SIDE, "viewer"), (OPERATORS_SIDE, "operator")):
         assert (await sign_in(site, side, **shown))[1]["role"] == role
 

@@ -128,6 +128,16 @@ async def test_roles_and_reasons_are_looked_at_first(stores: Stores) -> None:
         await answer_of(tenants.create_tenant, stores, replace(OWNER, remote=True), CreateTenant(name="acme"))
 
 
+@pytest.mark.parametrize("reason", ["a\nb", "\x1b[2J", "tick\u202et", "\u2066x"])
+async def test_a_reason_is_text_that_reads_as_it_is(stores: Stores, reason: str) -> None:
+    """Whoever reads the audit log, also as JSON, sees what was written and no lines of another entry."""
+    with pytest.raises(Refused, match="one line") as refused:
+        await answer_of(tenants.create_tenant, stores, OWNER, CreateTenant(name="acme"), Terms(reason=reason))
+    assert refused.value.refusal.field == "reason"
+    why = "Kündigung wg. 3 × 😀👩‍👧, siehe #7"
+    await answer_of(tenants.create_tenant, stores, OWNER, CreateTenant(name="acme"), Terms(reason=why))
+
+
 async def test_to_a_member_no_other_tenant_exists(stores: Stores) -> None:
     """By name and by id, and lists have their own alone."""
     acme = await answer_of(tenants.create_tenant, stores, OWNER, CreateTenant(name="acme"))
