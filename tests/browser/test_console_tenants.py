@@ -18,10 +18,11 @@ from billing.operations.limits import EditLimit, ListLimits, SetLimit
 from billing.operations.plans import AssignPlan, CreatePlan
 from billing.operations.tenants import CreateTenant, NameTenant
 from billing.operations.wallets import GrantMoney
+from billing.tables.tenants import Tenant
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
 from core.configuration.settings import Settings
-from core.operations import MoneyAmount
+from core.operations import MoneyAmount, Role
 from core.redis.client import connect
 from core.sql.database import Database
 from scripts.page import CONSOLE, build
@@ -311,4 +312,51 @@ async def test_a_tenant_is_found_by_the_search_throttled_closed_and_reopened(
     await dialog.get_by_label("Reason").fill("paid")
     await dialog.get_by_role("button", name="Reopen").click()
     await expect(page.get_by_text("Closed since")).to_be_hidden()
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_a_thousand_tenants_come_page_by_page(open_page: OpenPage, console: tuple[str, Stores]):
+    """A hundred at once, more when asked for, never silently cut off; one is found by a part of its name."""
+    terms = {"price_book_id": "default", "priority_max": "bulk", "created_ms": 1}
+    many = [Tenant(tenant_id=f"t{at:04}", name=f"shop {at:04}", **terms) for at in range(1000)]
+    async with console[1].db.transaction() as session:
+        session.add_all(many)
+    watched = await opened(open_page, console, "/tenants", viewport=WIDE)
+    page = watched.page
+    await expect(page.get_by_role("heading", level=1)).to_have_text("More than 100 tenants.")
+    await page.get_by_role("button", name="Load more tenants").click()
+    await expect(page.get_by_role("row")).to_have_count(201)
+    await page.get_by_label("Name contains").fill("P 0777")
+    await expect(page.get_by_role("link", name="shop 0777")).to_be_visible()
+    await expect(page.get_by_role("row")).to_have_count(2)
+    await page.reload()
+    await expect(page.get_by_label("Name contains")).to_have_value("P 0777")
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_a_session_that_ends_under_an_open_dialog_loses_nothing(
+    open_page: OpenPage, console: tuple[str, Stores]
+):
+    """What was typed stays under the dialog that lets its owner in again."""
+    watched = await opened(open_page, console, "/tenants/acme", viewport=WIDE)
+    page = watched.page
+    dialog = await in_dialog(page, "Change terms…", "Terms of acme")
+    await dialog.get_by_label("Running at once").fill("7")
+    await dialog.get_by_label("Reason").fill("they grow")
+    await page.context.clear_cookies()
+    await expect(page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
+    await expect(dialog.get_by_label("Running at once")).to_have_value("7")
+    await expect(dialog.get_by_label("Reason")).to_have_value("they grow")
+
+
+async def test_support_reads_and_is_offered_no_edit(open_page: OpenPage, console: tuple[str, Stores]):
+    """No button that the API would refuse."""
+    url, stores = console
+    code = await staff_code(stores.settings, stores.db, "Sue", Role.SUPPORT)
+    watched = await open_page(f"{url}/console/tenants/acme#p={code}", own=True, viewport=WIDE)
+    page = watched.page
+    await expect(page.get_by_role("table", name="Keys")).to_contain_text("chat-web")
+    for name in ("Change plan…", "Stop", "Create key…", "Set limit…", "Change terms…", "Change…"):
+        await expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+    await expect(page.get_by_role("button", name="Revoke chat-web")).to_have_count(0)
     assert (watched.errors, watched.strangers) == ([], [])

@@ -94,8 +94,11 @@ function AddBudget({ tenant, onClose }: { tenant: string; onClose: () => void })
   );
 }
 
+/** An amount as one types it: two digits, or as many as it has. */
+const asTyped = (amount: Budget["limit"]) => money(amount, 9).replaceAll(",", "").replace(/0{1,7}$/, "");
+
 function OverrideBudget({ tenant, budget, onClose }: { tenant: string; budget: Budget; onClose: () => void }) {
-  const [amount, setAmount] = useState(money(budget.override ?? budget.limit, 2).replaceAll(",", ""));
+  const [amount, setAmount] = useState(() => asTyped(budget.override ?? budget.limit));
   const [until, setUntil] = useState("");
   const path = { tenant, budget: budget.budget };
   const read = () => answeredWithTag(api.GET("/api/tenants/{tenant}/budgets/{budget}", { params: { path } }));

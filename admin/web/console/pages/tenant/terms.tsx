@@ -12,7 +12,7 @@ type Field = "weight" | "slots_max" | "tokens_max" | "reserve_tokens";
 
 const FIELDS: readonly [Field, string, string][] = [
   ["slots_max", "Running at once", "Empty: as much as there is."],
-  ["tokens_max", "Tokens at once", "In the workers' memory; empty: as much as there is."],
+  ["tokens_max", "Tokens in memory at once", "Empty: as much as there is."],
   ["weight", "Share against others", "1 is everybody's."],
   ["reserve_tokens", "Tokens kept free", "Of each pool, for it alone."],
 ];
