@@ -283,6 +283,12 @@ async def test_a_tenant_is_found_by_the_search_throttled_closed_and_reopened(
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", level=1)).to_contain_text("acme")
 
+    await page.keyboard.press("Control+k")
+    await page.get_by_role("combobox", name="Search").fill("chat-w")
+    await page.get_by_role("option", name="chat-web").click()
+    await expect(page.get_by_role("table", name="Keys")).to_be_in_viewport()
+    assert page.url.endswith("/tenants/acme#keys")
+
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_role("menuitem", name="Throttle…").click()
     dialog = page.get_by_role("dialog", name="Throttle acme")
@@ -317,8 +323,13 @@ async def test_a_tenant_is_found_by_the_search_throttled_closed_and_reopened(
 
 async def test_a_thousand_tenants_come_page_by_page(open_page: OpenPage, console: tuple[str, Stores]):
     """A hundred at once, more when asked for, never silently cut off; one is found by a part of its name."""
-    terms = {"price_book_id": "default", "priority_max": "bulk", "created_ms": 1}
-    many = [Tenant(tenant_id=f"t{at:04}", name=f"shop {at:04}", **terms) for at in range(1000)]
+    numbers = [f"{number:04}" for number in range(1000)]
+    many = [
+        Tenant(
+            tenant_id=each, name=f"shop {each}", price_book_id="default", priority_max="bulk", created_ms=1
+        )
+        for each in numbers
+    ]
     async with console[1].db.transaction() as session:
         session.add_all(many)
     watched = await opened(open_page, console, "/tenants", viewport=WIDE)

@@ -120,7 +120,7 @@ function useHits(text: string, onClose: () => void) {
       id: `${each.kind} ${each.tenant ?? ""} ${each.id}`,
       group: kind.group,
       title: each.title,
-      detail: each.detail ?? each.tenant ?? "",
+      detail: each.detail ?? (each.kind === "tenant" ? "" : (each.tenant_name ?? each.tenant ?? "")),
       icon: kind.icon,
       open: () => {
         if (each.kind !== "request" && kind.section === undefined) return setCommand(kind.command(each));

@@ -11,6 +11,7 @@ import { lasting, moment } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { CreateKey, RevokeKey, RotateKey } from "./create-key";
 import { useProjectNames } from "./projects";
+import { useScrollTo } from "./scroll-to";
 import { date } from "./words";
 
 export type Key = Schemas["ListedKey"];
@@ -28,6 +29,7 @@ export function Keys({ tenant, keys: { items, error, more } }: { tenant: string;
   const [opened, setOpened] = useState<{ what: "create" } | { what: "rotate" | "revoke"; key: Key } | null>(null);
   const close = () => setOpened(null);
   const projects = useProjectNames(tenant);
+  useScrollTo("keys", items !== undefined);
   const columns: Column<Key>[] = [
     { title: "Key", cell: (key) => <b>{key.name || key.prefix}</b> },
     { title: "Starts with", cell: (key) => <code>{key.prefix}</code> },
@@ -48,7 +50,7 @@ export function Keys({ tenant, keys: { items, error, more } }: { tenant: string;
   ];
   const end = may("keys.create") && <button type="button" className="link" onClick={() => setOpened({ what: "create" })}>Create key…</button>;
   return (
-    <div id="keys">
+    <div id="keys" className="linked">
       <Section title="Keys" end={end}>
         {items ? <DataTable label="Keys" columns={columns} rows={items} keyOf={(key) => key.key} /> : error ? <p className="soft">{error.detail}</p> : <span className="skeleton" />}
         <LoadMore more={more} what="keys" />

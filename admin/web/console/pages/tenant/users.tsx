@@ -9,6 +9,7 @@ import { Section } from "../../../shared/components/section";
 import { StateShape } from "../../../shared/components/state";
 import { api, answered, type Schemas } from "../../../shared/api";
 import { useSession } from "../../../shared/session";
+import { useScrollTo } from "./scroll-to";
 import { date } from "./words";
 
 type User = Schemas["UserFacts"];
@@ -22,6 +23,7 @@ function UserList({ tenant }: { tenant: string }) {
   const { may } = useSession();
   const [opened, setOpened] = useState<User | "new" | null>(null);
   const { items, error, more } = usePages<User>(["users", tenant], (after) => answered(api.GET("/api/tenants/{tenant}/users", { params: { path: { tenant }, query: { after, limit: 20 } } })));
+  useScrollTo("users", items !== undefined);
   const columns: Column<User>[] = [
     { title: "User", cell: (user) => <b>{user.user}</b> },
     { title: "State", phone: "end", cell: (user) => <span className="state"><StateShape state={user.closed ? "cancelled" : "well"} /> {user.closed ? "closed" : "open"}</span> },
@@ -30,7 +32,7 @@ function UserList({ tenant }: { tenant: string }) {
   ];
   const end = may("users.create") && <button type="button" className="link" onClick={() => setOpened("new")}>Add user…</button>;
   return (
-    <div id="users">
+    <div id="users" className="linked">
       <Section title="Users" note="in the order in which they became known" end={end}>
         {items ? (items.length ? <DataTable label="Users" columns={columns} rows={items} keyOf={(user) => user.id} /> : <p className="soft">Nobody is known yet. Who a key names becomes known with their first request.</p>) : error ? <p className="soft">{error.detail}</p> : <span className="skeleton" />}
         <LoadMore more={more} what="users" />
