@@ -79,6 +79,10 @@ class PlayedRequests:
             return self._ended(query)
         if path == "/api/refused-requests":
             return {"items": [refused_row(), refused_row(others=True, key="", user="")], "next": None}
+        if last == "migrate":
+            dry, moved = query["dry_run"] == ["true"], {"id": RUNNING, "tenant": "t1", "source": "eu-1"}
+            why = "this was a dry run" if dry else "acme-1 has no room for it"
+            return moved | {"to": "acme-1", "moved": False, "reason": "no_room", "message": why}
         if last == "explained":
             return self.explained[path.split("/")[-2]]
         return {"request": detail(), "at": None, "came_from": ["acme-1"], "tenant_name": "acme"}
@@ -210,6 +214,22 @@ async def test_each_state_is_said_in_a_sentence(
     await expect(watched.page.get_by_role("heading", level=1)).to_contain_text(said)
     assert await watched.axe() == []
     assert watched.errors == []
+
+
+async def test_a_request_that_cannot_move_stays_and_says_why(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """The dialog tells what the move would do, then why it did not; what was typed is kept."""
+    watched, _ = await opened(open_page, console, settings, sqlite, f"requests/{RUNNING}?tenant=t1", **WIDE)
+    await watched.page.get_by_role("button", name="Move\u2026").click()
+    dialog = watched.page.get_by_role("dialog", name="Move this request")
+    await dialog.get_by_label("To pool").select_option("acme-1")
+    await expect(dialog.get_by_label("What it would do")).to_contain_text("see a pause")
+    await dialog.get_by_label("Reason").fill("eu-1 is full")
+    await dialog.get_by_role("button", name="Move it").click()
+    await expect(dialog).to_contain_text("It stays in eu-1: acme-1 has no room for it.")
+    await expect(dialog.get_by_label("Reason")).to_have_value("eu-1 is full")
+    await expect(dialog.get_by_label("To pool")).to_have_value("acme-1")
 
 
 async def signed_in(open_page: OpenPage, url: str, settings: Settings, db: Database) -> Page:
