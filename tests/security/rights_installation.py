@@ -214,7 +214,7 @@ async def _people(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "people.set_password": {"password": "a long enough passphrase"},
         "people.invite": {"email": "new@example.com", "role": "viewer"},
         "people.edit": {**whose, "name": "Eva"},
-        "people.edit_own": {"email": "anna@example.com"},
+        "people.edit_own": {"language": "de"},
         "people.set_role": {**whose, "role": "viewer"},
         "tokens.create": {"role": "viewer"},
         "users.create": {"user": "new"},
