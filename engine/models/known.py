@@ -3,12 +3,13 @@
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
+from billing.pools import read_pools
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.sql.database import Database, revision_of
-from engine.models.registry import ModelRecord, resolve
+from engine.models.registry import ModelRecord, find_version, resolve
 
 RECORD = "PARLEY_MODEL_RECORD"
 
@@ -37,16 +38,28 @@ class KnownModel:
 
 
 async def registered(settings: Settings) -> ModelRecord:
-    """The registered model of PARLEY_MODEL. StartupError where there is none."""
+    """The model version of this process's pool. StartupError where there is none."""
     db = Database(settings.database_endpoint)
     try:
         await revision_of(db)  # refuses a database of before 0.1.0
-        record = await resolve(db, settings.model)
+        record = await model_of_pool(db, settings)
     finally:
         await db.close()
     if record is None:
-        raise StartupError(f"the model {settings.model} is not registered: add it with `parley models`")
+        raise StartupError(
+            f"the model of pool {settings.pool} ({settings.model}, unless the pool has a row) is not "
+            "registered: add it with `parley models`"
+        )
     return record
+
+
+async def model_of_pool(db: Database, settings: Settings) -> ModelRecord | None:
+    """The model version that the pool's row names, never a newer one; without a row the newest of
+    PARLEY_MODEL. None where it is not registered."""
+    target = next((each for each in await read_pools(db) if each.pool == settings.pool), None)
+    if target is None:
+        return await resolve(db, settings.model)
+    return await find_version(db, target.model, target.version)
 
 
 def record_of(text: str) -> ModelRecord:

@@ -100,6 +100,13 @@ async def save(db: Database, model: ModelRecord, manifest: Mapping[str, Any], no
         await record(session, PLATFORM, "model.add", target, before, _facts(fresh))
 
 
+async def find_version(db: Database, name: str, version: str) -> ModelRecord | None:
+    """One version of a model, enabled or not; None where there is none."""
+    async with db.session() as session:
+        row = await session.get(ModelVersion, (name, version))
+    return None if row is None else _record(row)
+
+
 async def route(db: Database, name: str, pool: str) -> None:
     """Send new requests of this model to `pool` from now on."""
     async with db.transaction() as session:

@@ -22,7 +22,8 @@ from core.redis.unreadable import Unreadable, read
 from core.runtime.failed_rounds import logged_failures
 from core.sql.database import Database
 from core.tasks import cancel_tasks
-from engine.models.registry import ModelRecord, resolve
+from engine.models.known import model_of_pool
+from engine.models.registry import ModelRecord
 from engine.queue import redis_keys
 from engine.trials.host_process import TrialRunner
 from engine.trials.trial_queue import TrialQueue
@@ -135,7 +136,7 @@ class TrialServer:
         while True:
             db = Database(self._settings.database_endpoint)
             try:
-                if record := await resolve(db, self._settings.model):
+                if record := await model_of_pool(db, self._settings):
                     return record
             except (SQLAlchemyError, OSError) as error:
                 repeated.warning("trials.run_failed", error=type(error).__name__)
