@@ -17,7 +17,7 @@ from core.sql.database import Database
 from core.web import http
 from server.api import SecurityHeaders
 
-SHOTS = os.environ.get("PARLEY_SCREENSHOTS")  # a folder, for eyes
+SHOTS = os.environ.get("PARLEY_TEST_SCREENSHOTS")  # a folder, for eyes
 WEB = Path(__file__).parents[2] / "admin" / "web" / "tables"
 URL = "http://console.test"
 TABLES = f"{URL}/tables/"

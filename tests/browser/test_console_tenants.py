@@ -33,7 +33,7 @@ from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-SHOTS = os.environ.get("PARLEY_SCREENSHOTS")  # a folder, for eyes
+SHOTS = os.environ.get("PARLEY_TEST_SCREENSHOTS")  # a folder, for eyes
 WIDE = {"width": 1440, "height": 900}
 
 
