@@ -2,6 +2,7 @@
 
 import createClient, { type Middleware } from "openapi-fetch";
 import type { components, paths } from "./api-types";
+import { newId } from "./ids";
 
 export type Schemas = components["schemas"];
 
@@ -46,7 +47,7 @@ const guard: Middleware = {
   onRequest({ request, id, schemaPath }) {
     if (request.method === "GET") return request;
     request.headers.set("x-parley-csrf", csrf);
-    if (!READS.has(schemaPath) && !request.headers.has("idempotency-key")) request.headers.set("idempotency-key", crypto.randomUUID());
+    if (!READS.has(schemaPath) && !request.headers.has("idempotency-key")) request.headers.set("idempotency-key", newId());
     writes.set(id, request.clone());
     return request;
   },

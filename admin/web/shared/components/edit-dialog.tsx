@@ -11,6 +11,7 @@ import { differences } from "../changes";
 import { ago } from "../format";
 import { sentence } from "../words";
 import "./edit-dialog.css";
+import { newId } from "../ids";
 
 /** How a call is to be made. Give `terms(how)` as its query and header, and `how.reason` in its body. */
 export type How = { dryRun: boolean; reason: string; tag: string | undefined; key: string };
@@ -132,7 +133,7 @@ function useTrial<Answer>(edit: Edit<Answer>, tag: string | undefined) {
     if (!wanted) return;
     let stopped = false;
     const waiting = setTimeout(() => {
-      send.current({ dryRun: true, reason: "preview", tag: undefined, key: crypto.randomUUID() }).then(
+      send.current({ dryRun: true, reason: "preview", tag: undefined, key: newId() }).then(
         (given) => !stopped && setAnswer(given),
         (error: unknown) => !stopped && error instanceof Problem && error.status !== 401 && setRefused(error),
       );
@@ -147,8 +148,8 @@ function useTrial<Answer>(edit: Edit<Answer>, tag: string | undefined) {
 
 /** One name for the call while nothing of it changes: sent again after no answer came, it is done once. */
 function useKeyOf(typed: string): string {
-  const [key, setKey] = useState(() => crypto.randomUUID());
-  useEffect(() => setKey(crypto.randomUUID()), [typed]);
+  const [key, setKey] = useState(() => newId());
+  useEffect(() => setKey(newId()), [typed]);
   return key;
 }
 
