@@ -42,8 +42,20 @@ const tenant = createRoute({
   component: lazyRouteComponent(() => import("./pages/tenant/tenant"), "TenantPage"),
 });
 
+const pools = createRoute({
+  getParentRoute: () => root,
+  path: "/pools",
+  component: lazyRouteComponent(() => import("./pages/pools"), "PoolsPage"),
+});
+
+const pool = createRoute({
+  getParentRoute: () => root,
+  path: "/pools/$pool",
+  component: lazyRouteComponent(() => import("./pages/pool/pool"), "PoolPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([overview, requests, request, tenants, tenant]),
+  routeTree: root.addChildren([overview, requests, request, tenants, tenant, pools, pool]),
   basepath: "/console",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

@@ -11,7 +11,7 @@ import { useMyPages } from "./shell";
 import "./search.css";
 
 type Hit = { id: string; group: string; title: string; detail: string; icon: LucideIcon; open: () => void };
-type Found = { kind: string; id: string; tenant: string | null; tenant_name?: string; title: string; detail?: string };
+type Found = { kind: string; id: string; tenant: string | null; tenant_name?: string; title: string; detail?: string; pool?: string };
 
 const KINDS: Record<string, { group: string; icon: LucideIcon; command: (found: Found) => string; section?: string }> = {
   request: { group: "Requests", icon: ListTree, command: (found) => `parley requests explain ${found.id}` },
@@ -120,9 +120,13 @@ function useHits(text: string, onClose: () => void) {
       id: `${each.kind} ${each.tenant ?? ""} ${each.id}`,
       group: kind.group,
       title: each.title,
-      detail: each.detail ?? (each.kind === "tenant" ? "" : (each.tenant_name ?? each.tenant ?? "")),
+      detail: each.detail ?? (each.kind === "tenant" ? "" : each.pool || (each.tenant_name ?? each.tenant ?? "")),
       icon: kind.icon,
       open: () => {
+        if (each.kind === "worker" && each.pool) {
+          onClose();
+          return void navigate({ to: "/pools/$pool", params: { pool: each.pool } });
+        }
         if (each.kind !== "request" && kind.section === undefined) return setCommand(kind.command(each));
         onClose();
         if (each.kind === "request") return void navigate({ to: "/requests/$request", params: { request: each.id }, search: each.tenant ? { tenant: each.tenant } : {} });

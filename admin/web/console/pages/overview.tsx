@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import { Drawer } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
 import { Command } from "../../shared/components/command";
 import { LineChart } from "../../shared/components/line-chart";
 import { Section } from "../../shared/components/section";
@@ -91,7 +92,7 @@ function Pools({ pools }: { pools: Overview["pools"] }) {
         <tbody>
           {pools.map((pool) => (
             <tr key={pool.pool}>
-              <td><b>{pool.pool}</b><p className="note">{pool.shared ? "shared" : `for ${pool.tenants.join(", ")}`}{pool.model && ` · ${pool.model}`}</p></td>
+              <td><Link to="/pools/$pool" params={{ pool: pool.pool }}><b>{pool.pool}</b></Link><p className="note">{pool.shared ? "shared" : `for ${pool.tenants.join(", ")}`}{pool.model && ` · ${pool.model}`}</p></td>
               <td className="cells-cell"><WorkerCells workers={pool.workers} pool={pool.pool} /></td>
               <td className="number" data-label="Running">{count(pool.running)} <span className="soft">/ {count(pool.slots)}</span></td>
               <td className="number" data-label="KV, %">{pool.kv === null ? NOBODY_KNOWS : decimal(pool.kv * 100, 0)}</td>

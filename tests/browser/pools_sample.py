@@ -1,0 +1,65 @@
+"""Answers about pools as the API gives them, for pages that tests play them to."""
+
+from typing import Any
+
+from playwright.async_api import Page
+
+from tests.browser.overview_sample import overview
+
+SECONDS = ("ready", "busy", "idle", "committed", "overage", "reserved")
+
+
+def usd(units: int) -> dict[str, str]:
+    """An amount."""
+    return {"nano": str(units * 10**9), "currency": "USD"}
+
+
+def use(pool: str, *seconds: int) -> dict[str, Any]:
+    """What a pool did in a month, in the order of SECONDS."""
+    given = {f"{name}_gpu_seconds": value for name, value in zip(SECONDS, seconds, strict=True)}
+    money = {"gpu": usd(0), "tokens": usd(300), "cost": usd(200), "margin_per_gpu_hour": usd(1)}
+    return {"pool": pool, "tenant": "", "gpu_type": "h100", **given, **money}
+
+
+def request(number: int, tenant: str, status: str) -> dict[str, Any]:
+    """A request that has not ended, accepted at `number` seconds."""
+    names = ("claims", "prompt_tokens", "tokens", "log_head", "claimed_ms", "first_token_ms", "deadline_ms")
+    texts = {"pool": "eu-1", "priority": "interactive", "lane": "", "worker": "", "model": "m", "reason": ""}
+    row = {"id": f"r{number}", "tenant": "t", "tenant_name": tenant, "status": status}
+    return {**dict.fromkeys(names, 0), **texts, **row, "accepted_ms": number * 1000}
+
+
+REQUESTS = [request(1, "initech", "running"), request(2, "initech", "queued"), request(3, "umbra", "queued")]
+PLAYED: dict[str, Any] = {
+    "**/api/overview": overview(),
+    "**/api/pools/usage*": {
+        "from": None,
+        "to": None,
+        "uses": [use("eu-1", 360_000, 180_000, 180_000, 0, 0, 0)],
+    },
+    "**/api/requests?*": {"items": REQUESTS, "next": None, "now_ms": 12_000},
+    "**/api/workers?*": {"items": [], "next": None},
+    "**/api/search?*": {
+        "items": [
+            {
+                "kind": "worker",
+                "id": "eu-1-w2",
+                "title": "eu-1-w2",
+                "tenant": "",
+                "tenant_name": "",
+                "pool": "eu-1",
+                "exact": True,
+            }
+        ]
+    },
+}
+
+
+async def play(page: Page, answers: dict[str, Any]) -> None:
+    """Answer what the page asks from these, by the patterns of their addresses."""
+
+    async def one(pattern: str, answer: Any) -> None:
+        await page.route(pattern, lambda route: route.fulfill(json=answer))
+
+    for pattern, answer in answers.items():
+        await one(pattern, answer)

@@ -1,0 +1,120 @@
+"""The console's pages of pools, with a fleet in trouble."""
+
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from core.configuration.settings import Settings
+from core.sql.database import Database
+from scripts.page import CONSOLE, build
+from tests.browser.conftest import OpenPage, WatchedPage
+from tests.browser.console_page import running_console
+from tests.browser.pools_sample import PLAYED, play
+from tests.support.staff import staff_code
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+SHOTS = os.environ.get("PARLEY_SCREENSHOTS")  # a folder, for eyes
+WIDE = {"width": 1440, "height": 900}
+SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_console() -> None:
+    """The console as its sources are."""
+    build(CONSOLE)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def console(settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
+    """A console's address."""
+    async with running_console(settings) as url:
+        yield url
+
+
+async def opened(open_page: OpenPage, url: str, code: str, path: str, **options: Any) -> WatchedPage:
+    """A page of the console, for an owner, with the answers of PLAYED."""
+    watched = await open_page(f"{url}/healthz", own=True, **options)
+    await play(watched.page, PLAYED)
+    await watched.page.goto(f"{url}/console{path}#p={code}")
+    await expect(watched.page.get_by_role("heading", level=1)).to_be_visible()
+    return watched
+
+
+async def shot(page: Page, name: str) -> None:
+    """A picture for eyes, where somebody asked for it."""
+    if SHOTS:
+        await page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_pools_say_what_they_lack_and_each_has_a_page(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database, scheme: str
+):
+    """The list names the pools in trouble, counts the others, and tells what each cost; a pool shows its
+    workers, whose requests it has and what waits. Axe finds nothing, the policy holds."""
+    code = await staff_code(settings, sqlite)
+    watched = await opened(open_page, console, code, "/pools", color_scheme=scheme, viewport=WIDE)
+    page = watched.page
+    said = "eu-1 is full and lost a worker; big lost two workers; one pool is well."
+    await expect(page.get_by_role("heading", level=1)).to_have_text(said)
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="eu-1", exact=True))
+    await expect(row).to_contain_text("96 / 96")
+    for told in ("100.0", "50", "100.00", "1.00"):  # GPU hours, busy, idle cost, margin
+        await expect(row.get_by_role("cell", name=told, exact=True)).to_be_visible()
+    await shot(page, f"pools-{scheme}")
+    assert await watched.axe() == []
+
+    await row.get_by_role("link", name="eu-1").click()
+    tile = page.get_by_role("listitem").filter(has_text="node gpu-05 sent nothing")
+    await expect(tile).to_contain_text("eu-1-w4")
+    tenants = page.get_by_role("table", name="Tenants here")
+    await expect(tenants.get_by_role("row", name="initech")).to_contain_text("11")
+    await expect(page.get_by_role("table", name="Waiting").get_by_role("row").last).to_contain_text("10.0")
+    await expect(page.get_by_role("region", name="Money")).to_contain_text("1.00 USD")
+    await shot(page, f"pool-{scheme}")
+    assert await watched.axe() == []
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_on_a_phone_nothing_scrolls_sideways(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """A row of the list is some lines; tiles stand below each other."""
+    code = await staff_code(settings, sqlite)
+    watched = await opened(open_page, console, code, "/pools", viewport={"width": 390, "height": 844})
+    page = watched.page
+    await expect(page.get_by_role("link", name="eu-1")).to_be_visible()
+    assert not await page.evaluate(SIDEWAYS)
+    assert await watched.axe() == []
+    await page.get_by_role("link", name="eu-1").click()
+    await expect(page.get_by_role("region", name="Tenants here")).to_be_visible()
+    assert not await page.evaluate(SIDEWAYS)
+    assert await watched.axe() == []
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_a_pool_is_reached_by_keys_by_search_and_from_the_overview(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """`g p` opens the list, a worker that was found its pool, a name on the overview the pool's page."""
+    code = await staff_code(settings, sqlite)
+    watched = await opened(open_page, console, code, "/", viewport=WIDE)
+    page, heading = watched.page, watched.page.get_by_role("heading", level=1)
+    await page.keyboard.press("g")
+    await page.keyboard.press("p")
+    await expect(page).to_have_url(f"{console}/console/pools")
+    await page.keyboard.press("Control+k")
+    await page.get_by_role("combobox").fill("eu-1-w2")
+    await page.get_by_role("option", name="eu-1-w2").click()
+    await expect(page).to_have_url(f"{console}/console/pools/eu-1")
+    await expect(heading).to_contain_text("eu-1")
+    await page.get_by_role("link", name="Overview").click()
+    await page.get_by_role("region", name="Workers").get_by_role("link", name="acme-1").click()
+    await expect(heading).to_contain_text("acme-1 for acme")
+    assert (watched.errors, watched.strangers) == ([], [])
