@@ -54,6 +54,18 @@ PLAYED: dict[str, Any] = {
     },
 }
 
+STEPS = [("r1", "moved"), ("r2", "stays: acme-1 takes 32768 tokens")]
+EVENTS = [
+    {"done": each, "of": 3, "what": f"{id} {how}", "at_ms": 1} for each, (id, how) in enumerate(STEPS, 1)
+]
+STARTED = {"run": "run-1", "operation": "requests.migrate_all"}
+RUNNING: dict[str, Any] = {
+    **STARTED,
+    **{"state": "running", "by": "Ann", "begun": None, "ended": None, "stop_asked": False},
+    **{"events": EVENTS, "answer": None, "problem": None},
+}
+MOVED = {"pool": "eu-1", "to": "acme-1", "moved": 1, "stay": [{"id": "r2"}], "newcomers": False}
+
 
 async def play(page: Page, answers: dict[str, Any]) -> None:
     """Answer what the page asks from these, by the patterns of their addresses."""

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from core.configuration.settings import Settings
 from core.sql.database import Database
 from scripts.page import CONSOLE, build
 from tests.browser.conftest import OpenPage, WatchedPage
 from tests.browser.console_page import running_console
-from tests.browser.pools_sample import PLAYED, play
+from tests.browser.pools_sample import MOVED, PLAYED, RUNNING, STARTED, play
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -71,7 +71,7 @@ async def test_pools_say_what_they_lack_and_each_has_a_page(
     assert await watched.axe() == []
 
     await row.get_by_role("link", name="eu-1").click()
-    tile = page.get_by_role("listitem").filter(has_text="node gpu-05 sent nothing")
+    tile = page.get_by_role("listitem").filter(has_text="lost: node gpu-05 sent nothing")
     await expect(tile).to_contain_text("eu-1-w4")
     tenants = page.get_by_role("table", name="Tenants here")
     await expect(tenants.get_by_role("row", name="initech")).to_contain_text("11")
@@ -117,4 +117,81 @@ async def test_a_pool_is_reached_by_keys_by_search_and_from_the_overview(
     await page.get_by_role("link", name="Overview").click()
     await page.get_by_role("region", name="Workers").get_by_role("link", name="acme-1").click()
     await expect(heading).to_contain_text("acme-1 for acme")
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_requests_move_after_their_preview_and_their_run_is_seen_and_stopped(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database, scheme: str
+):
+    """The dialog says what moves and what room there is, asks why, then shows the run's steps in place; it
+    is stopped there, and what stayed is counted."""
+    code = await staff_code(settings, sqlite)
+    watched = await opened(open_page, console, code, "/pools/eu-1", color_scheme=scheme, viewport=WIDE)
+    page, run, sent = watched.page, dict(RUNNING), list[Any]()
+
+    async def migrate(route: Route) -> None:
+        dry = "dry_run=true" in route.request.url
+        if not dry:
+            sent.append(route.request.post_data_json)
+        await route.fulfill(json={**MOVED, "moved": 0, "stay": []} if dry else STARTED)
+
+    async def stop(route: Route) -> None:
+        run.update(stop_asked=True, state="stopped", answer=MOVED)
+        await route.fulfill(json=run)
+
+    await page.route("**/api/requests/migrate*", migrate)
+    await page.route("**/api/runs/run-1", lambda route: route.fulfill(json=run))
+    await page.route("**/api/runs/run-1/stop*", stop)
+    await page.get_by_role("button", name="Move requests…").click()
+    dialog = page.get_by_role("dialog", name="Move requests of eu-1")
+    await expect(dialog.get_by_text("30 free of 112, 29 after it")).to_be_visible()
+    await shot(page, f"pool-move-{scheme}")
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="Move 3 requests").click()
+    await expect(dialog.get_by_text("Say why")).to_be_visible()
+    await dialog.get_by_label("Whose").select_option("initech")
+    await dialog.get_by_label("Reason").fill("eu-1 is full")
+    await dialog.get_by_role("button", name="Move 2 requests").click()
+    await expect(dialog.get_by_text("2 of 3 done")).to_be_visible()
+    assert sent == [{"pool": "eu-1", "to": "acme-1", "tenant": "initech", "reason": "eu-1 is full"}]
+    await expect(dialog.get_by_text("r2 stays: acme-1 takes 32768 tokens")).to_be_visible()
+    await shot(page, f"pool-moving-{scheme}")
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="Stop after this one").click()
+    await expect(dialog.get_by_text("Stopped: 1 moved, 1 stays")).to_be_visible()
+    await dialog.get_by_role("button", name="Close", exact=True).last.click()
+    await expect(dialog).to_have_count(0)
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_a_worker_is_killed_only_by_its_name_and_with_a_reason(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """What will happen is said first; a wrong name is told beside its field and nothing is sent."""
+    code = await staff_code(settings, sqlite)
+    watched = await opened(open_page, console, code, "/pools/eu-1", viewport=WIDE)
+    page, sent = watched.page, list[Any]()
+
+    async def kill(route: Route) -> None:
+        if "dry_run=true" not in route.request.url:
+            sent.append(route.request.post_data_json)
+        await route.fulfill(json={"worker": "eu-1-w0", "pool": "eu-1", "held": 3, "gone": False})
+
+    await page.route("**/api/workers/eu-1-w0/kill*", kill)
+    await page.get_by_role("button", name="What can be done with eu-1-w0").click()
+    assert await watched.axe() == []
+    await page.get_by_role("menuitem", name="Kill…").click()
+    dialog = page.get_by_role("dialog", name="Kill eu-1-w0")
+    await expect(dialog.get_by_text("end at once")).to_be_visible()
+    assert await watched.axe() == []
+    await dialog.get_by_label("Type eu-1-w0 to confirm").fill("eu-1-w1")
+    await dialog.get_by_label("Reason").fill("it hangs")
+    await dialog.get_by_role("button", name="Kill worker").click()
+    await expect(dialog.get_by_text("this is not its name")).to_be_visible()
+    assert sent == []
+    await dialog.get_by_label("Type eu-1-w0 to confirm").fill("eu-1-w0")
+    await dialog.get_by_role("button", name="Kill worker").click()
+    await expect(dialog).to_have_count(0)
+    assert sent == [{"pool": "eu-1", "reason": "it hangs"}]
     assert (watched.errors, watched.strangers) == ([], [])

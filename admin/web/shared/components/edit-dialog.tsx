@@ -29,6 +29,8 @@ type Edit<Answer> = {
   preview?: (answer: Answer) => ReactNode;
   /** After it was saved. Something given is shown in place of the form, as a secret that is shown once. */
   saved?: (answer: Answer) => ReactNode | void;
+  /** The words of the button below that; by default Done. */
+  closes?: string;
   /** The ETag of what the form began with, and how it is read again. */
   tag?: string | undefined;
   reread?: () => Promise<string | undefined>;
@@ -87,7 +89,7 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
   const lost = problem && !known(problem.field, edit) ? problem : null;
   return (
     <Modal opened onClose={edit.onClose} title={edit.title} size={480} fullScreen={phone} closeOnClickOutside={false}>
-      {shown ? <div className="edit"><div>{shown}</div><div className="edit-foot"><Button onClick={edit.onClose} data-autofocus>Done</Button></div></div> : (
+      {shown ? <div className="edit"><div>{shown}</div><div className="edit-foot"><Button onClick={edit.onClose} data-autofocus>{edit.closes ?? "Done"}</Button></div></div> : (
         <form className="edit" onSubmit={(event) => void save(event)} noValidate>
           {conflict && <Conflict changes={conflict} />}
           {edit.children?.(errorOf)}

@@ -1,6 +1,8 @@
 // One pool: how it does, its workers, whose requests it has, what waits, and what can be done.
 
+import { Button } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
+import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Facts, type Fact } from "../../../shared/components/facts";
 import { Section } from "../../../shared/components/section";
@@ -10,6 +12,7 @@ import { useFreshness } from "../../../shared/freshness";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { REQUESTS_MAX, useMonth, useOverview, useRequests, useWorkers } from "./asked";
+import { MoveRequests } from "./move";
 import { WorkerTiles } from "./tiles";
 import { lineOf, stateOf, tenantsHere, waitingHere, whoseOf, type Listed, type Pool, type TenantHere, type WaitingHere } from "./words";
 import "../tenants.css";
@@ -28,7 +31,7 @@ export function PoolPage() {
   if (!pool) return <NoPool pool={name} />;
   return (
     <div className={stale ? "stale" : ""}>
-      <Head pool={pool} />
+      <Head pool={pool} pools={data.pools} requests={requests} />
       <Section title="Workers" note="KV in use · running / slots · age of the step">
         {pool.workers.length ? <WorkerTiles pool={name} workers={pool.workers} rows={rows} /> : <p className="soft">It has none. Start some with <code>parley supervisor --pool {name} --workers 1</code>.</p>}
       </Section>
@@ -40,7 +43,9 @@ export function PoolPage() {
   );
 }
 
-function Head({ pool }: { pool: Pool }) {
+function Head({ pool, pools, requests }: { pool: Pool; pools: readonly Pool[]; requests: readonly Listed[] | undefined }) {
+  const { may } = useSession();
+  const [moving, setMoving] = useState(false);
   const { state } = stateOf(pool);
   return (
     <header className="page-head">
@@ -48,6 +53,8 @@ function Head({ pool }: { pool: Pool }) {
         <h1>{pool.pool} <span className="tag">{whoseOf(pool)}</span></h1>
         <p className={state === "well" ? "soft" : state}>{lineOf(pool)}</p>
       </div>
+      {requests && may("requests.list") && may("requests.migrate_all") && <Button onClick={() => setMoving(true)}>Move requests…</Button>}
+      {moving && requests && <MoveRequests from={pool} pools={pools} requests={requests} onClose={() => setMoving(false)} />}
     </header>
   );
 }

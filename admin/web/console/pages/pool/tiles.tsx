@@ -4,6 +4,7 @@ import { Meter } from "../../../shared/components/meter";
 import { StateShape, type StateName } from "../../../shared/components/state";
 import type { Schemas } from "../../../shared/api";
 import { count, lasting, NOBODY_KNOWS } from "../../../shared/format";
+import { WorkerMenu } from "./order-worker";
 
 type Cell = Schemas["WorkerCell"];
 type Row = Schemas["WorkerRow"];
@@ -13,16 +14,16 @@ const SHAPES: Record<Cell["state"], StateName> = { serving: "well", slow: "warn"
 export function WorkerTiles({ workers, rows, pool }: { workers: readonly Cell[]; rows: readonly Row[]; pool: string }) {
   return (
     <ul className="tiles" aria-label={`Workers of ${pool}`}>
-      {workers.map((cell) => <Tile key={cell.worker} cell={cell} row={rows.find((each) => each.worker === cell.worker)} />)}
+      {workers.map((cell) => <Tile key={cell.worker} cell={cell} pool={pool} row={rows.find((each) => each.worker === cell.worker)} />)}
     </ul>
   );
 }
 
-function Tile({ cell, row }: { cell: Cell; row: Row | undefined }) {
+function Tile({ cell, row, pool }: { cell: Cell; row: Row | undefined; pool: string }) {
   const kv = cell.kv === null ? NOBODY_KNOWS : Math.round(cell.kv * 100);
   return (
     <li className={`tile ${cell.state}`}>
-      <p className="tile-name"><b>{cell.worker}</b> <StateShape state={SHAPES[cell.state]} label={cell.state} /></p>
+      <div className="tile-name"><b>{cell.worker}</b> <StateShape state={SHAPES[cell.state]} label={cell.state} /><WorkerMenu cell={cell} pool={pool} /></div>
       <Meter share={cell.kv ?? 0} tone={cell.state === "slow" ? "near" : "calm"} label={`KV of ${cell.worker}`} />
       <p><span>KV {kv} %</span> <span>{count(cell.running)} / {count(cell.slots)}</span></p>
       <p><span>{cell.node || NOBODY_KNOWS}</span> <span className={cell.state === "slow" ? "warn" : ""}>{stepOf(cell)}</span></p>
