@@ -1,9 +1,10 @@
 """Table of safety policies: what the platform, a tenant or a project has looked for in texts. It only
 grows."""
 
-from sqlalchemy import BigInteger, CheckConstraint, Text
-from sqlmodel import Field
+from sqlalchemy import BigInteger, CheckConstraint, Index, Text
+from sqlmodel import Field, col
 
+from billing.tables.tenants import HAS_VERDICTS, UsageRow
 from core.sql.database import TableBase
 
 
@@ -24,3 +25,12 @@ class SafetyPolicy(TableBase, table=True):
     author: str
     reason: str
     created_ms: int = Field(sa_type=BigInteger)
+
+
+# Of usage_event. It loads the dialect of Postgres, which commands on tenants' settings do without.
+Index(
+    "ix_usage_event_verdicts",
+    *(col(UsageRow.tenant_id), col(UsageRow.ended_ms)),
+    sqlite_where=HAS_VERDICTS,
+    postgresql_where=HAS_VERDICTS,
+)

@@ -10,7 +10,7 @@ from sqlmodel import Field
 
 from core.sql.database import TableBase
 
-HAS_VERDICTS = text("CAST(safety_verdicts AS TEXT) <> '{}'")  # of few rows, which an index has
+HAS_VERDICTS = text("CAST(safety_verdicts AS TEXT) <> '{}'")  # of few rows, whose index stands in safety.py
 PLATFORM = ""  # tenant_id of the platform's own rows, such as price books for all tenants
 
 
@@ -219,12 +219,6 @@ class UsageRow(TableBase, table=True):
         Index("ix_usage_event_accepted", "tenant_id", "accepted_ms"),
         Index("ix_usage_event_ended", "ended_ms", "code"),
         Index("ix_usage_event_user", "tenant_id", "user_id", "ended_ms"),
-        Index(
-            "ix_usage_event_verdicts",
-            *("tenant_id", "ended_ms"),
-            sqlite_where=HAS_VERDICTS,
-            postgresql_where=HAS_VERDICTS,
-        ),
     )
 
     tenant_id: str = Field(primary_key=True)
