@@ -2,6 +2,7 @@
 
 from billing.dedicated_pools.desired import DesiredPool, read_pools
 from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool, let_in_by_pool
+from billing.dedicated_pools.routes import PoolRoute, PoolRoutes, read_routes
 from billing.tables.pools import ACTIVE, DRAINING, SHARED, PoolRow
 
 __all__ = [
@@ -9,6 +10,8 @@ __all__ = [
     "DRAINING",
     "SHARED",
     "DesiredPool",
+    "PoolRoute",
+    "PoolRoutes",
     "PoolRow",
     "create_pool",
     "delete_pool",
@@ -16,4 +19,5 @@ __all__ = [
     "edit_pool",
     "let_in_by_pool",
     "read_pools",
+    "read_routes",
 ]

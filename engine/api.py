@@ -16,7 +16,7 @@ from engine.lifecycle.migration import MigrationRefusalReason, MigrationRefused,
 from engine.lifecycle.reaper import Reaper
 from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
-from engine.models.registry import ModelRecord, list_models
+from engine.models.registry import ModelRecord, list_models, list_versions
 from engine.models.registry import resolve as resolve_model
 from engine.node.reports import WorkerProcessState
 from engine.operations.explain import Explained
@@ -169,6 +169,7 @@ __all__ = [
     "journal_contents",
     "journal_frame",
     "list_models",
+    "list_versions",
     "living_processes",
     "make_journal",
     "pinned_policy",

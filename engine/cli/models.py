@@ -66,7 +66,8 @@ def route_command(model: str, pool: str) -> None:
     """Send new requests of MODEL to another pool, within two seconds, where a worker must run it already.
 
     What is in the old pool stays there: `parley requests migrate --all --from-pool OLD --to POOL` moves it.
-    `parley up` and `parley models add` route a model back to PARLEY_POOL.
+    `parley up` and `parley models add` route a model back to PARLEY_POOL. Pools that `parley pools create`
+    made for the model go first.
     """
     before = asyncio.run(_route(Settings(), model, pool))
     print_line(f"new requests of {model} go to pool {pool}" + (f", no more to {before}" * (before != pool)))

@@ -61,14 +61,18 @@ def fingerprint(covered: Mapping[str, str], dtype: str, engine: str = ENGINE) ->
 
 async def list_models(db: Database) -> list[ModelRecord]:
     """The newest enabled version of each model, by name."""
+    return list({record.name: record for record in await list_versions(db)}.values())
+
+
+async def list_versions(db: Database) -> list[ModelRecord]:
+    """All enabled versions of models, by name, oldest first."""
     async with db.session() as session:
         rows = await session.exec(
             select(ModelVersion)
             .where(col(ModelVersion.enabled))
             .order_by(col(ModelVersion.name), col(ModelVersion.created_ms), col(ModelVersion.version))
         )
-        newest = {row.name: row for row in rows}
-    return [_record(row) for row in newest.values()]
+        return [_record(row) for row in rows]
 
 
 async def resolve(db: Database, name: str) -> ModelRecord | None:

@@ -67,7 +67,7 @@ class Health:
             return ["Redis does not answer"]
 
     async def _missing_worker(self) -> list[str]:
-        model = await self._context.catalogue.default()
+        model = await self._context.catalogue.shared_default()
         if model is None:
             return [f"the model {self._context.settings.model} is not installed (parley models add)"]
         workers = await self._context.pools.queues[model.pool].workers()

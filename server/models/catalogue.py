@@ -1,11 +1,14 @@
 """Models that can be asked for, and a tenant's prices of them. Read from SQL and kept a moment."""
 
+from dataclasses import replace
+
 from billing.api import PinnedPrices, PriceOffer, offered_prices
+from billing.pools import SHARED, PoolRoutes, read_routes
 from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.sql.database import Database
-from engine.api import ModelRecord, list_models
+from engine.api import ModelRecord, list_versions
 from server.protocol.codes import ErrorCode, refusal
 
 KEEP_SECONDS = 2.0
@@ -19,13 +22,17 @@ class Catalogue:
         self._db = db
         self._default = settings.model
         self._models: dict[str, ModelRecord] = {}
+        self._versions: dict[tuple[str, str], ModelRecord] = {}
+        self._routes = PoolRoutes()
         self._read_at = float("-inf")
         self._offers: dict[tuple[str, str], tuple[float, PriceOffer]] = {}
 
     async def models(self) -> list[ModelRecord]:
         """All models, by name."""
         if monotonic() - self._read_at > KEEP_SECONDS:
-            self._models = {record.name: record for record in await list_models(self._db)}
+            versions, self._routes = await list_versions(self._db), await read_routes(self._db)
+            self._models = {record.name: record for record in versions}  # the newest, which stands last
+            self._versions = {(record.name, record.version): record for record in versions}
             self._read_at = monotonic()
         return list(self._models.values())
 
@@ -35,14 +42,33 @@ class Catalogue:
         named = self._models.get(self._default)
         return named or (models[0] if len(models) == 1 else None)
 
-    async def resolve(self, name: str | None) -> ModelRecord:
-        """The model of this name. Raises Refused (unknown_model), listing those there are."""
+    async def resolve(self, name: str | None, tenant: str) -> ModelRecord:
+        """The model of this name, in the version and the pool that serve the tenant. Raises Refused: for an
+        unknown model, listing those there are; and where no pool takes the tenant's requests."""
         models = await self.models()
         found = await self.default() if name is None else self._models.get(name)
         if found is None:
             names = ", ".join(model.name for model in models) or "none is installed yet"
             raise Refused(refusal(ErrorCode.UNKNOWN_MODEL, f"unknown model; there are: {names}"))
-        return found
+        placed = self._placed(found, tenant)
+        if placed is None:
+            told = f"no pool takes requests for {found.name} from this tenant now"
+            raise Refused(refusal(ErrorCode.OVERLOADED, told))
+        return placed
+
+    async def shared_default(self) -> ModelRecord | None:
+        """The default as tenants without a pool of their own get it; None: there is none."""
+        default = await self.default()
+        return None if default is None else self._placed(default, SHARED) or default
+
+    def _placed(self, newest: ModelRecord, tenant: str) -> ModelRecord | None:
+        """The record of the version in the pool that the tenant's requests go to. A model without such a pool
+        goes where its row says, as long as nobody says what that pool should be."""
+        route = self._routes.of(tenant, newest.name)
+        if route is None:
+            return None if newest.pool in self._routes.names else newest
+        version = self._versions.get((newest.name, route.version))
+        return None if version is None else replace(version, pool=route.pool)
 
     async def prices(self, tenant: str, model: str) -> PinnedPrices:
         """A tenant's prices of a model now. Raises Refused where there are none."""

@@ -89,7 +89,7 @@ class SendPreparer:
     async def prepare(self, principal: Principal, send: ParsedSend, facts: dict[str, object]) -> PreparedSend:
         """Prepare a send. Raises Refused for an unknown model, project, user or conversation. Puts the user
         into `facts` early: a refusal is counted to that user."""
-        record = await self._catalogue.resolve(await self._model(principal, send))
+        record = await self._catalogue.resolve(await self._model(principal, send), principal.tenant)
         user = await self._users.of_turn(principal, send.metadata, await self._project(principal, send))
         facts["user"] = user
         if await self._closed_users.has(principal.tenant, user):

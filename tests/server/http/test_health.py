@@ -40,7 +40,7 @@ class HealthWorld:
     takes_seconds: float = 0
     looks: int = 0
 
-    async def default(self) -> StubModel | None:
+    async def shared_default(self) -> StubModel | None:
         """As the catalogue's."""
         return self.model
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from billing.pools import PoolRoutes, PoolRow
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.sql.database import Database
@@ -35,16 +36,25 @@ class CatalogueDatabase:
     """Models and prices, and every question; `news`: to whom they come while one is answered."""
 
     def __init__(self) -> None:
-        self.names = ["a"]
+        self.names, self.versions = ["a"], ["1"]
+        self.routes = PoolRoutes()
         self.read = 0
         self.asked = list[str]()
         self.next_ms = float("inf")
         self.news: Catalogue | None = None
 
-    async def list_models(self, _: Database) -> list[ModelRecord]:
+    async def list_versions(self, _: Database) -> list[ModelRecord]:
         """As engine's."""
         self.read += 1
-        return [ModelRecord(name, "1", "fp", Path("/m"), "default", 9) for name in self.names]
+        return [
+            ModelRecord(name, version, "fp", Path("/m"), "default", 9)
+            for name in self.names
+            for version in self.versions
+        ]
+
+    async def read_routes(self, _: Database) -> PoolRoutes:
+        """As billing's."""
+        return self.routes
 
     async def offered_prices(self, _: Database, tenant: str, model: str) -> Offer:
         """As billing's."""
@@ -58,7 +68,7 @@ class CatalogueDatabase:
 def books(monkeypatch: pytest.MonkeyPatch) -> CatalogueDatabase:
     """Instead of SQL."""
     books = CatalogueDatabase()
-    for name in ("list_models", "offered_prices"):
+    for name in ("list_versions", "read_routes", "offered_prices"):
         monkeypatch.setattr(module, name, getattr(books, name))
     return books
 
@@ -98,10 +108,10 @@ async def test_the_default_is_the_configured_or_the_only_one(
     """Who asks for what there is not is told what there is."""
     books.names = names
     if found is not None:
-        assert (await catalogue.resolve(asked)).name == found
+        assert (await catalogue.resolve(asked, "t")).name == found
         return
     with pytest.raises(Refused, match=f"there are: {', '.join(names) or 'none is installed yet'}$"):
-        await catalogue.resolve(asked)
+        await catalogue.resolve(asked, "t")
 
 
 async def test_prices_are_known_for_two_seconds(
@@ -147,3 +157,27 @@ async def test_ten_thousand_prices_are_kept(catalogue: Catalogue, books: Catalog
     await catalogue.offer("t", "one more")
     await catalogue.offer("t", "m0")
     assert books.asked[MANY:] == ["t one more", "t m0"]
+
+
+async def test_a_request_gets_the_version_of_the_pool_it_goes_to(
+    catalogue: Catalogue, books: CatalogueDatabase, watch: StubClock
+):
+    """Not the newest one. A model that no pool is for goes where its row says; where that pool is drained or
+    another tenant's it is refused, and is not sent there."""
+    books.names, books.versions = ["a"], ["1", "2"]
+    assert await catalogue.resolve("a", "t") == ModelRecord("a", "2", "fp", Path("/m"), "default", 9)
+
+    async def now_with(**pools: str) -> None:
+        facts: dict[str, Any] = {"model": "a", "version": "1", "workers": 1, "labels": {}, "made_ms": 1}
+        books.routes = PoolRoutes([PoolRow(pool=pool, tenant_id=of, **facts) for pool, of in pools.items()])
+        watch.ms += 2_001
+
+    await now_with(big="", own="t")
+    for tenant, pool in (("t", "own"), ("u", "big")):
+        assert await catalogue.resolve("a", tenant) == ModelRecord("a", "1", "fp", Path("/m"), pool, 9)
+    await now_with(own="t")
+    assert (await catalogue.resolve("a", "u")).pool == "default"
+    await now_with(default="t")
+    with pytest.raises(Refused, match="no pool takes requests for a from this tenant"):
+        await catalogue.resolve("a", "u")
+    assert (await catalogue.resolve("a", "t")).pool == "default"

@@ -209,7 +209,11 @@ class MemoryCatalogue:
         """The one of a turn that names none."""
         return self._record
 
-    async def resolve(self, name: str | None) -> ModelRecord:
+    async def shared_default(self) -> ModelRecord:
+        """The same."""
+        return self._record
+
+    async def resolve(self, name: str | None, _tenant: str) -> ModelRecord:
         """The one to use."""
         if name not in (None, self._record.name):
             problem = f"unknown model; there are: {self._record.name}"

@@ -1,0 +1,46 @@
+"""Which pool a tenant's requests for a model go to: by the tenant first, then by the model."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlmodel import col, select
+
+from billing.tables.pools import ACTIVE, SHARED, PoolAdmission, PoolRow
+from core.sql.database import Database
+
+
+@dataclass(frozen=True)
+class PoolRoute:
+    """Where a request goes: a pool, and the version of the model that its workers run."""
+
+    pool: str
+    version: str
+
+
+class PoolRoutes:
+    """Routes of all tenants, from rows in the order of pools' names. `names`: all pools that have a row, also
+    those that take nothing new. Pure."""
+
+    def __init__(self, pools: Sequence[PoolRow] = (), let_in: Iterable[PoolAdmission] = ()) -> None:
+        self.names = frozenset(row.pool for row in pools)
+        active = {row.pool: row for row in pools if row.state == ACTIVE}
+        routes = {name: PoolRoute(name, row.version) for name, row in active.items()}
+        self._own = {(row.tenant_id, row.model): routes[name] for name, row in active.items()}
+        self._let_in: dict[tuple[str, str], PoolRoute] = {}
+        for each in let_in:
+            if each.pool in active:
+                self._let_in.setdefault((each.tenant_id, active[each.pool].model), routes[each.pool])
+
+    def of(self, tenant: str, model: str) -> PoolRoute | None:
+        """The tenant's own pool of the model, else the first that lets it in, else the shared one; None:
+        there is none, as pools refuse strangers."""
+        mine = (tenant, model)
+        return self._own.get(mine) or self._let_in.get(mine) or self._own.get((SHARED, model))
+
+
+async def read_routes(db: Database) -> PoolRoutes:
+    """The routes of all tenants now."""
+    by_pool = select(PoolAdmission).order_by(col(PoolAdmission.pool))
+    async with db.session() as session:
+        pools = (await session.exec(select(PoolRow).order_by(col(PoolRow.pool)))).all()
+        return PoolRoutes(pools, (await session.exec(by_pool)).all())

@@ -1,0 +1,59 @@
+"""Requests of two tenants at one gateway: each goes to the pool that serves its tenant, or is refused."""
+
+from contextlib import AsyncExitStack
+from typing import Any
+
+from billing.dedicated_pools.pools import create_pool, drain_pool
+from billing.tables.pools import PoolRow
+from billing.usage import ENDED_FIELD, decode, ended_stream
+from chaos.injected.scripted import ScriptedEngine
+from engine.api import list_models
+from tests.engine.workers import PoolWorkers
+from tests.server.site import Site, saying
+from tests.support.patience import wait_until
+from tests.system.wire import wired
+
+OWN = "own"
+
+
+async def test_a_tenants_requests_go_to_its_own_pool_and_no_strangers_do(gateway: Site):
+    """Within the two seconds for which a gateway keeps routes. Once all pools of the model are another's or
+    drain, a stranger is refused and nothing of it reaches a pool."""
+    (model,) = await list_models(gateway.database)
+    facts: dict[str, Any] = {"model": model.name, "version": model.version, "workers": 1, "labels": {}}
+    redis: Any = gateway.redis
+
+    async def ended_in(pool: str) -> set[str]:
+        events = await redis.xrange(ended_stream(pool))
+        return {decode(fields[ENDED_FIELD.encode()]).tenant for _, fields in events}
+
+    async with AsyncExitStack() as stack:
+        for crew in (gateway.crew, PoolWorkers(gateway.redis, gateway.settings, OWN, as_worker=True)):
+            await stack.enter_async_context(crew.worker(ScriptedEngine(saying("Hi."))))
+        mine = await stack.enter_async_context(wired(gateway.url, gateway.key))
+        theirs = await stack.enter_async_context(wired(gateway.url, await gateway.foreign_key()))
+        await create_pool(gateway.database, PoolRow(pool=OWN, tenant_id=gateway.tenant, made_ms=1, **facts))
+
+        async def goes_to_its_own() -> bool:
+            await mine.finish(await mine.send("hello"))
+            return gateway.tenant in await ended_in(OWN)
+
+        await wait_until(goes_to_its_own)
+        await theirs.finish(await theirs.send("hello"))
+        assert len(await ended_in("default") - {gateway.tenant}) == 1
+        assert await ended_in(OWN) == {gateway.tenant}
+
+        await create_pool(gateway.database, PoolRow(pool="default", made_ms=1, **facts))
+        await drain_pool(gateway.database, "default")
+        key = await gateway.foreign_key()
+
+        async def is_refused() -> bool:
+            async with gateway.welcomed(key) as stranger:
+                await stranger.send()
+                while (answer := await stranger.hear())["t"] not in ("accepted", "error"):
+                    pass
+            return answer["t"] == "error" and "no pool takes requests" in answer["message"]
+
+        await wait_until(is_refused)
+        await mine.finish(await mine.send("hello"))
+        assert await ended_in(OWN) == {gateway.tenant}
