@@ -30,8 +30,19 @@ def request(number: int, tenant: str, status: str) -> dict[str, Any]:
 
 
 REQUESTS = [request(1, "initech", "running"), request(2, "initech", "queued"), request(3, "umbra", "queued")]
+DESIRED: dict[str, Any] = {
+    **{"tenant": None, "project": None, "let_in": [], "state": "active", "generation": 1, "made": None},
+    **{"reserve_interactive_tokens": 0, "reserve_standard_tokens": 0},
+}
 PLAYED: dict[str, Any] = {
     "**/api/overview": overview(),
+    "**/api/pools?*": {
+        "items": [
+            {**{"pool": "eu-1", "model": "m", "version": "v4", "workers": 7, "labels": {}}, **DESIRED},
+            {**{"pool": "acme-1", "model": "m", "version": "v4", "workers": 4, "labels": {}}, **DESIRED},
+        ],
+        "next": None,
+    },
     "**/api/pools/usage*": {
         "from": None,
         "to": None,

@@ -56,7 +56,7 @@ async def shot(page: Page, name: str) -> None:
 async def test_pools_say_what_they_lack_and_each_has_a_page(
     open_page: OpenPage, console: str, settings: Settings, sqlite: Database, scheme: str
 ):
-    """The list names the pools in trouble, counts the others, and tells what each cost; a pool shows its
+    """The list names the pools in trouble, counts the others, tells what each lacks and cost; a pool has its
     workers, whose requests it has and what waits. Axe finds nothing, the policy holds."""
     code = await staff_code(settings, sqlite)
     watched = await opened(open_page, console, code, "/pools", color_scheme=scheme, viewport=WIDE)
@@ -65,6 +65,8 @@ async def test_pools_say_what_they_lack_and_each_has_a_page(
     await expect(page.get_by_role("heading", level=1)).to_have_text(said)
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="eu-1", exact=True))
     await expect(row).to_contain_text("96 / 96")
+    await expect(row).to_contain_text("5 of 7")
+    await expect(page.get_by_role("row").filter(has_text="acme-1")).to_contain_text("as desired")
     for told in ("100.0", "50", "100.00", "1.00"):  # GPU hours, busy, idle cost, margin
         await expect(row.get_by_role("cell", name=told, exact=True)).to_be_visible()
     await shot(page, f"pools-{scheme}")

@@ -3,22 +3,25 @@
 import { Link } from "@tanstack/react-router";
 import { DataTable, type Column } from "../../shared/components/data-table";
 import { Sentence } from "../../shared/components/sentence";
+import { StateShape } from "../../shared/components/state";
 import { WorkerCells } from "../../shared/components/worker-cells";
 import { count, decimal, money, NOBODY_KNOWS, percent } from "../../shared/format";
 import { useFreshness } from "../../shared/freshness";
 import { sentence } from "../../shared/words";
-import { useMonth, useOverview } from "./pool/asked";
-import { detailOf, sentenceOf, whoseOf, type Pool, type PoolMoney } from "./pool/words";
+import { useDesired, useMonth, useOverview } from "./pool/asked";
+import { detailOf, observedOf, sentenceOf, whoseOf, type Desired, type Pool, type PoolMoney } from "./pool/words";
+import "./tenants.css";
 import "./pool/pool.css";
 
 export function PoolsPage() {
   const { data, error, dataUpdatedAt } = useOverview();
   const stale = useFreshness(dataUpdatedAt);
   const month = useMonth();
+  const desired = useDesired();
   if (!data) return error ? <Sentence state="unknown" text="Nobody knows the pools now." detail={sentence(error.detail)} /> : <Loading />;
   if (!data.pools.length) return <NoPools />;
   const verdict = sentenceOf(data.pools);
-  const columns = [...NOW, ...(month.shown ? moneyColumns(month.of) : [])];
+  const columns = [...NOW.slice(0, 1), ...(desired.size ? [desiredColumn(desired)] : []), ...NOW.slice(1), ...(month.shown ? moneyColumns(month.of) : [])];
   return (
     <>
       <Sentence state={stale ? "unknown" : verdict.state} text={stale ? `As last known: ${verdict.text}` : verdict.text} detail={detailOf(data.pools)} />
@@ -38,6 +41,16 @@ const NOW: readonly Column<Pool>[] = [
   { title: "KV, %", number: true, cell: (pool) => (pool.kv === null ? NOBODY_KNOWS : decimal(pool.kv * 100, 0)) },
   { title: "Waiting", number: true, cell: (pool) => <span className={isFull(pool) ? "bad" : ""}>{count(pool.waiting)}</span> },
 ];
+
+function desiredColumn(desired: ReadonlyMap<string, Desired>): Column<Pool> {
+  const cell = (pool: Pool) => {
+    const its = desired.get(pool.pool);
+    if (!its) return <span className="soft">nobody said</span>;
+    const { state, number, why } = observedOf(pool, its);
+    return <span className="state"><StateShape state={state} /> <span className="tabular">{number}</span> <span className="soft">{why}</span></span>;
+  };
+  return { title: "Observed of desired", cell };
+}
 
 function moneyColumns(of: (pool: string) => PoolMoney | null): Column<Pool>[] {
   return [

@@ -3,9 +3,10 @@
 import { api, answered } from "../../../shared/api";
 import { useLive } from "../../../shared/live";
 import { useSession } from "../../../shared/session";
-import { moneyOf, type PoolMoney, type Use } from "./words";
+import { moneyOf, type Desired, type PoolMoney, type Use } from "./words";
 
 const USAGE_MS = 60_000;
+const DESIRED_MS = 10_000;
 export const REQUESTS_MAX = 1000;
 
 export const useOverview = () => useLive(["overview"], () => answered(api.GET("/api/overview")));
@@ -35,4 +36,13 @@ export function useRequests(pool: string) {
   const ask = async () => (shown ? answered(api.GET("/api/requests", { params: { query: { pool, limit: REQUESTS_MAX } } })) : { items: [], now_ms: 0 });
   const { data } = useLive(["pool requests", pool], ask);
   return { shown, requests: data?.items, nowMs: data?.now_ms ?? 0 };
+}
+
+/** What pools should be, by name; none for who may not see it. */
+export function useDesired(): ReadonlyMap<string, Desired> {
+  const { may } = useSession();
+  const shown = may("pools.list");
+  const ask = async () => (shown ? (await answered(api.GET("/api/pools", { params: { query: { limit: 1000 } } }))).items : ([] as Desired[]));
+  const { data } = useLive(["pools desired"], ask, DESIRED_MS);
+  return new Map((data ?? []).map((each) => [each.pool, each]));
 }

@@ -6,6 +6,7 @@ import { count, type Money } from "../../../shared/format";
 
 export type Pool = Schemas["OverviewPool"];
 export type Use = Schemas["PoolUseFacts"];
+export type Desired = Schemas["PoolFacts"];
 export type Listed = Schemas["ListedRequest"];
 type State = Exclude<Verdict, "unknown">;
 
@@ -116,4 +117,16 @@ function grouped<Item>(items: readonly Item[], by: (item: Item) => string): Map<
     else groups.set(by(item), [item]);
   }
   return groups;
+}
+
+/** How many of the desired workers serve, with the reason where they differ. */
+export function observedOf(pool: Pool, desired: Desired): { state: State; number: string; why: string } {
+  const serving = pool.workers.filter((each) => each.state === "serving" || each.state === "slow").length;
+  const starting = pool.workers.filter((each) => each.state === "starting").length;
+  const number = `${count(serving)} of ${count(desired.workers)}`;
+  if (desired.state === "draining") return { state: "warn", number, why: "draining: takes nothing new" };
+  if (serving === desired.workers) return { state: "well", number, why: "as desired" };
+  if (serving > desired.workers) return { state: "warn", number, why: `${word(serving - desired.workers)} too many` };
+  const lacks = desired.workers - serving;
+  return { state: starting >= lacks ? "warn" : "bad", number, why: starting ? `${word(starting)} starting` : `lacks ${word(lacks)}` };
 }
