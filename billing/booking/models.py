@@ -1,6 +1,6 @@
 """Facts about models, from the engine's table, which belongs to a package above this one."""
 
-from sqlalchemy import Boolean, column, func, select, table
+from sqlalchemy import BigInteger, Boolean, String, column, func, select, table
 from sqlmodel import col
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -11,7 +11,8 @@ from core.sql.database import Database
 UNRECORDED_TOKENS_MAX = 1 << 20  # of a model that nobody recorded here
 _VERSIONS = table(
     "model_version",
-    *(column(name) for name in ("name", "version", "fingerprint", "max_model_len", "created_ms")),
+    *(column(name, String) for name in ("name", "version", "fingerprint")),
+    *(column(name, BigInteger) for name in ("max_model_len", "created_ms")),
     column("enabled", Boolean),
 )
 

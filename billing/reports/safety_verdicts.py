@@ -84,16 +84,16 @@ async def _days(
     rows: Sequence[Any] = (await untyped(session).exec(counted)).all()
     requests: dict[int, tuple[int, int]] = {day: (number, stopped) for day, number, stopped in rows}
     found: list[list[VerdictCount]] = [[] for _ in windows]
-    for day, category, action, *counts in (
-        await untyped(session).exec(_found(session, usage, tenant_id))
-    ).all():
-        found[day].append(VerdictCount(category, *sided(action), *counts))
+    verdicts: Sequence[Any] = (await untyped(session).exec(_found(session, usage, tenant_id))).all()
+    for day, category, action, *counts in verdicts:
+        found[int(day)].append(VerdictCount(category, *sided(action), *counts))
     refused: list[list[RefusedPrompts]] = [[] for _ in windows]
     number = cast(func.sum(col(RefusalMinute.number)), BigInteger)
     statement = refusals.summed(tenant_id, (col(RefusalMinute.why),), number)
     statement = statement.where(col(RefusalMinute.code) == BLOCKED)
-    for day, why, prompts in (await untyped(session).exec(statement)).all():
-        refused[day].append(RefusedPrompts(why.partition(" ")[0], prompts))
+    prompted: Sequence[Any] = (await untyped(session).exec(statement)).all()
+    for day, why, prompts in prompted:
+        refused[int(day)].append(RefusedPrompts(why.partition(" ")[0], prompts))
     return [
         SafetyDay(window, *requests.get(day, (0, 0)), sorted(found[day]), sorted(refused[day]))
         for day, window in enumerate(windows)

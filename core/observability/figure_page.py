@@ -9,7 +9,7 @@ from itertools import accumulate
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
+from prometheus_client.utils import floatToGoString  # pyright: ignore[reportUnknownVariableType]
 
 from core.observability.request_figures import FIGURES, FigureSeries, RequestFigures
 

@@ -113,5 +113,6 @@ def _begin_of(key: str) -> int:
 async def server_ms(redis: RedisClient) -> int:
     """Unix time in ms as Redis has it; of a cluster, as any of its nodes."""
     reply: Any = await redis.execute_command("TIME")
-    seconds, microseconds = next(iter(reply.values())) if isinstance(reply, dict) else reply
+    of_nodes = getattr(reply, "values", None)
+    seconds, microseconds = next(iter(of_nodes())) if of_nodes else reply
     return int(seconds) * 1000 + int(microseconds) // 1000

@@ -4,10 +4,10 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import pyotp
 import pytest
 import pytest_asyncio
 from playwright.async_api import Route, expect
+from pyotp.totp import TOTP
 
 from billing.people.own_account import set_password
 from billing.people.passwords import Passwords
@@ -214,7 +214,7 @@ async def test_a_write_that_waits_for_a_code_asks_for_it_and_goes_on(
     await dialog.get_by_role("button", name="No authenticator yet?").click()
     secret = await dialog.locator("code").inner_text()
     assert await watched.axe() == []
-    await dialog.get_by_label("Code").fill(pyotp.TOTP(secret).now())
+    await dialog.get_by_label("Code").fill(TOTP(secret).now())
     await dialog.get_by_role("button", name="Go on").click()
     await expect(dialog).to_be_hidden()
     await expect(page.get_by_role("dialog", name="Create")).to_be_hidden()
