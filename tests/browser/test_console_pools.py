@@ -1,25 +1,22 @@
 """The console's pages of pools, with a fleet in trouble."""
 
-import os
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Route, expect
 
 from core.configuration.settings import Settings
 from core.sql.database import Database
 from scripts.page import CONSOLE, build
 from tests.browser.conftest import OpenPage, WatchedPage
-from tests.browser.console_page import running_console
+from tests.browser.console_page import running_console, shot
 from tests.browser.pools_sample import MOVED, PLAYED, RUNNING, STARTED, play
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-SHOTS = os.environ.get("PARLEY_SCREENSHOTS")  # a folder, for eyes
 WIDE = {"width": 1440, "height": 900}
 SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
@@ -44,12 +41,6 @@ async def opened(open_page: OpenPage, url: str, code: str, path: str, **options:
     await watched.page.goto(f"{url}/console{path}#p={code}")
     await expect(watched.page.get_by_role("heading", level=1)).to_be_visible()
     return watched
-
-
-async def shot(page: Page, name: str) -> None:
-    """A picture for eyes, where somebody asked for it."""
-    if SHOTS:
-        await page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,14 +1,18 @@
 // All pools: which lack something, their workers as cells, and what each did and cost this month.
 
+import { Button } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
+import { useState } from "react";
 import { DataTable, type Column } from "../../shared/components/data-table";
 import { Sentence } from "../../shared/components/sentence";
 import { StateShape } from "../../shared/components/state";
 import { WorkerCells } from "../../shared/components/worker-cells";
 import { count, decimal, money, NOBODY_KNOWS, percent } from "../../shared/format";
 import { useFreshness } from "../../shared/freshness";
+import { useSession } from "../../shared/session";
 import { sentence } from "../../shared/words";
 import { useDesired, useMonth, useOverview } from "./pool/asked";
+import { CreatePool } from "./pool/desired";
 import { detailOf, observedOf, sentenceOf, whoseOf, type Desired, type Pool, type PoolMoney } from "./pool/words";
 import "./tenants.css";
 import "./pool/pool.css";
@@ -19,14 +23,19 @@ export function PoolsPage() {
   const month = useMonth();
   const desired = useDesired();
   if (!data) return error ? <Sentence state="unknown" text="Nobody knows the pools now." detail={sentence(error.detail)} /> : <Loading />;
-  if (!data.pools.length) return <NoPools />;
+  const unseen = [...desired.values()].filter((each) => !data.pools.some((pool) => pool.pool === each.pool));
+  if (!data.pools.length && !unseen.length) return <NoPools />;
   const verdict = sentenceOf(data.pools);
   const columns = [...NOW.slice(0, 1), ...(desired.size ? [desiredColumn(desired)] : []), ...NOW.slice(1), ...(month.shown ? moneyColumns(month.of) : [])];
   return (
     <>
-      <Sentence state={stale ? "unknown" : verdict.state} text={stale ? `As last known: ${verdict.text}` : verdict.text} detail={detailOf(data.pools)} />
+      <div className="page-head">
+        <Sentence state={stale ? "unknown" : verdict.state} text={stale ? `As last known: ${verdict.text}` : verdict.text} detail={detailOf(data.pools)} />
+        <CreateButton />
+      </div>
       <div className={stale ? "pools-list stale" : "pools-list"}>
         <DataTable label="Pools" columns={columns} rows={data.pools} keyOf={(pool) => pool.pool} />
+        {unseen.length > 0 && <Unseen pools={unseen} />}
         <p className="note pools-note">Cells: filled by the KV cache in use; the number is the age of the step in ms.{month.shown && ` Money and GPU hours: ${month.month}, whole hours, UTC.`}</p>
       </div>
     </>
@@ -72,8 +81,24 @@ function PoolName({ pool }: { pool: Pool }) {
   );
 }
 
+function CreateButton() {
+  const { may } = useSession();
+  const [creating, setCreating] = useState(false);
+  if (!may("pools.create")) return null;
+  return <><Button onClick={() => setCreating(true)}>Create pool…</Button>{creating && <CreatePool onClose={() => setCreating(false)} />}</>;
+}
+
+/** Pools that are desired and of which nothing is there yet. */
+function Unseen({ pools }: { pools: readonly Desired[] }) {
+  return (
+    <ul className="pools-unseen" aria-label="Desired, nothing there yet">
+      {pools.map((each) => <li key={each.pool}><StateShape state="starting" /> <Link to="/pools/$pool" params={{ pool: each.pool }}><b>{each.pool}</b></Link> <span className="soft">{each.tenant ? `for ${each.tenant}` : "shared"} · {each.model} {each.version} · 0 of {count(each.workers)} workers</span></li>)}
+    </ul>
+  );
+}
+
 function NoPools() {
-  return <div className="empty"><h1>No pool has workers yet</h1><p>A supervisor starts workers of a pool. On one machine <code>parley up</code> starts one.</p><code>parley supervisor --workers 1</code></div>;
+  return <div className="empty"><h1>No pool has workers yet</h1><p>A supervisor starts workers of a pool. On one machine <code>parley up</code> starts one.</p><code>parley supervisor --workers 1</code><CreateButton /></div>;
 }
 
 function Loading() {

@@ -11,10 +11,11 @@ import { count, decimal, money, percent } from "../../../shared/format";
 import { useFreshness } from "../../../shared/freshness";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
-import { REQUESTS_MAX, useMonth, useOverview, useRequests, useWorkers } from "./asked";
+import { REQUESTS_MAX, useDesired, useMonth, useOverview, useRequests, useWorkers } from "./asked";
+import { DesiredPool } from "./desired";
 import { MoveRequests } from "./move";
 import { WorkerTiles } from "./tiles";
-import { lineOf, stateOf, tenantsHere, waitingHere, whoseOf, type Listed, type Pool, type TenantHere, type WaitingHere } from "./words";
+import { lineOf, stateOf, tenantsHere, waitingHere, whoseOf, type Listed, type Pool, type Desired, type TenantHere, type WaitingHere } from "./words";
 import "../tenants.css";
 import "./pool.css";
 
@@ -24,10 +25,12 @@ export function PoolPage() {
   const { pool: name } = route.useParams();
   const { data, error, dataUpdatedAt } = useOverview();
   const stale = useFreshness(dataUpdatedAt);
+  const desired = useDesired().get(name);
   const rows = useWorkers(name);
   const { shown, requests, nowMs } = useRequests(name);
   if (!data) return error ? <Sentence state="unknown" text="Nobody knows this pool now." detail={sentence(error.detail)} /> : <Loading />;
   const pool = data.pools.find((each) => each.pool === name);
+  if (!pool && desired) return <OnlyDesired desired={desired} />;
   if (!pool) return <NoPool pool={name} />;
   return (
     <div className={stale ? "stale" : ""}>
@@ -37,7 +40,7 @@ export function PoolPage() {
       </Section>
       <div className="pool">
         <div>{shown && requests && <Here requests={requests} nowMs={nowMs} />}</div>
-        <div><About pool={pool} /><Money pool={name} /></div>
+        <div>{desired && <DesiredPool desired={desired} />}<About pool={pool} /><Money pool={name} /></div>
       </div>
     </div>
   );
@@ -115,6 +118,21 @@ function Money({ pool }: { pool: string }) {
     [<b key="margin">Margin per GPU-hour</b>, <b key="amount">{usd(its.margin)}</b>],
   ];
   return <Section title="Money" note={month}><Facts label="Money" facts={facts} /></Section>;
+}
+
+/** A pool of which nothing is there yet. */
+function OnlyDesired({ desired }: { desired: Desired }) {
+  return (
+    <>
+      <header className="page-head">
+        <div>
+          <h1>{desired.pool} <span className="tag">{desired.tenant ? `for ${desired.tenant}` : "shared"}</span></h1>
+          <p className="soft">None of {count(desired.workers)} desired workers is there yet. <code>parley fleet</code> starts them, or a supervisor on its node.</p>
+        </div>
+      </header>
+      <DesiredPool desired={desired} />
+    </>
+  );
 }
 
 function NoPool({ pool }: { pool: string }) {
