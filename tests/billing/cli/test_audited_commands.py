@@ -25,6 +25,7 @@ NO_ADMINISTRATION = {
     "chat": "a user's, with a user's key",
     "db migrate": "makes the audit log",
     "db roles": "who may read and write the audit log itself: its owner says so, in SQL that is printed",
+    "fleet": "a process: what it starts follows rows whose changes are recorded",
     "gateway": "a process",
     "reconcile": "compares books, and keeps what it found",
     "redis acl": "writes files on this machine; Redis is told by whoever gives it the file",
