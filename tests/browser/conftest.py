@@ -11,9 +11,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
+from core.configuration.settings import Settings
 from core.sql.database import Database
-from scripts.page import CHAT, run_vite
+from scripts.page import CHAT, CONSOLE, run_vite
 from scripts.page import build as build_page
+from tests.browser.console_page import running_console
 from tests.support.browsers import chromium_path
 from tests.support.home import short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
@@ -159,6 +161,19 @@ def modules() -> Path:
     build_page()
     build_page(CHAT, folder, "modules")
     return folder
+
+
+@pytest.fixture(scope="session")
+def built_console() -> None:
+    """The console's page as its sources are."""
+    build_page(CONSOLE)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def console(built_console: None, settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
+    """A console's address, with its page."""
+    async with running_console(settings) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,9 @@
 """The operators' console in a browser: under its policy, in both themes and at each width."""
 
 import re
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Route, expect
 from pyotp.totp import TOTP
 
@@ -16,27 +14,13 @@ from billing.tables.tenants import PLATFORM
 from core.configuration.settings import Settings
 from core.operations import Role
 from core.sql.database import Database
-from scripts.page import CONSOLE, build
 from tests.browser.chat_page import PHONE
 from tests.browser.conftest import OpenPage, WatchedPage
-from tests.browser.console_page import running_console, shot
+from tests.browser.console_page import shot
 from tests.browser.overview_sample import overview
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def built_console() -> None:
-    """The console as its sources are."""
-    build(CONSOLE)
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def console(settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
-    """A console's address."""
-    async with running_console(settings) as url:
-        yield url
 
 
 class PlayedOverview:

@@ -1,17 +1,14 @@
 """The console's pages of pools, with a fleet in trouble."""
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Route, expect
 
 from core.configuration.settings import Settings
 from core.sql.database import Database
-from scripts.page import CONSOLE, build
 from tests.browser.conftest import OpenPage, WatchedPage
-from tests.browser.console_page import running_console, shot
+from tests.browser.console_page import shot
 from tests.browser.pools_sample import MOVED, PLAYED, RUNNING, STARTED, play
 from tests.support.staff import staff_code
 
@@ -19,19 +16,6 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 WIDE = {"width": 1440, "height": 900}
 SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def built_console() -> None:
-    """The console as its sources are."""
-    build(CONSOLE)
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def console(settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
-    """A console's address."""
-    async with running_console(settings) as url:
-        yield url
 
 
 async def opened(open_page: OpenPage, url: str, code: str, path: str, **options: Any) -> WatchedPage:

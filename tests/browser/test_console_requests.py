@@ -1,11 +1,9 @@
 """The console's pages of requests: the list by filters in the address, one request's life, ending it."""
 
-from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Page, Route, expect
 
 from billing.api import create_tenant
@@ -17,10 +15,9 @@ from core.configuration.settings import Settings
 from core.redis.client import connect
 from core.sql.database import Database
 from engine.api import PoolQueue
-from scripts.page import CONSOLE, build
 from tests.billing.events import an_event
 from tests.browser.conftest import OpenPage, WatchedPage
-from tests.browser.console_page import running_console, shot
+from tests.browser.console_page import shot
 from tests.browser.overview_sample import overview
 from tests.browser.requests_sample import (
     ENDED,
@@ -38,19 +35,6 @@ from tests.engine.builders import request
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def built_console() -> None:
-    """The console as its sources are."""
-    build(CONSOLE)
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def console(settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
-    """A console's address."""
-    async with running_console(settings) as url:
-        yield url
 
 
 class PlayedRequests:

@@ -1,8 +1,6 @@
 """The console's pages of tenants: on real stores, and edited by what is typed there."""
 
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,26 +23,20 @@ from core.configuration.settings import Settings
 from core.operations import MoneyAmount, Role
 from core.redis.client import connect
 from core.sql.database import Database
-from scripts.page import CONSOLE, build
 from tests.billing.operations.acting import OWNER
 from tests.browser.conftest import OpenPage, WatchedPage
-from tests.browser.console_page import running_console
+from tests.browser.console_page import running_console, shot
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-SHOTS = os.environ.get("PARLEY_TEST_SCREENSHOTS")  # a folder, for eyes
 WIDE = {"width": 1440, "height": 900}
 
 
-@pytest.fixture(scope="session", autouse=True)
-def built_console() -> None:
-    """The console as its sources are."""
-    build(CONSOLE)
-
-
 @pytest_asyncio.fixture(loop_scope="session")
-async def console(settings: Settings, sqlite: Database) -> AsyncGenerator[tuple[str, Stores]]:
+async def console(
+    built_console: None, settings: Settings, sqlite: Database
+) -> AsyncGenerator[tuple[str, Stores]]:
     """A console's address and its stores, with acme, which has a bit of all, and tyrell, without a key."""
     async with running_console(settings) as url:
         redis = connect(settings)
@@ -81,12 +73,6 @@ async def opened(open_page: OpenPage, console: tuple[str, Stores], path: str, **
     watched = await open_page(f"{url}/console{path}#p={code}", own=True, **options)
     await expect(watched.page.get_by_role("heading", level=1)).to_be_visible()
     return watched
-
-
-async def shot(page: Page, name: str) -> None:
-    """A picture for eyes, where somebody asked for it."""
-    if SHOTS:
-        await page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,35 +1,19 @@
 """Pools that are made, changed and deleted on the console's pages, over real stores."""
 
 import re
-from collections.abc import AsyncGenerator
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import expect
 
 from billing.pools import read_pools
 from core.configuration.settings import Settings
 from core.sql.database import Database
-from scripts.page import CONSOLE, build
 from tests.browser.conftest import OpenPage
-from tests.browser.console_page import running_console, shot
+from tests.browser.console_page import shot
 from tests.support.models import add_model
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def built_console() -> None:
-    """The console as its sources are."""
-    build(CONSOLE)
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def console(settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
-    """A console's address."""
-    async with running_console(settings) as url:
-        yield url
 
 
 async def test_a_pool_is_made_resized_drained_and_deleted(

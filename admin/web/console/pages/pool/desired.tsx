@@ -1,4 +1,4 @@
-// What a pool should be, and its changes: created, resized, drained, deleted. `parley fleet` makes it so.
+// What a pool should be, and its changes: created, resized, drained, deleted. `parley fleet`, where it runs, makes it so.
 
 import { Button, Menu, TextInput } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
@@ -13,7 +13,7 @@ import { useSession } from "../../../shared/session";
 import type { Desired } from "./words";
 
 type Change = "resize" | "drain" | "delete" | "";
-const MADE_SO = "parley fleet makes it so within seconds.";
+const MADE_SO = "parley fleet, where it runs, makes it so within seconds.";
 
 /** A new pool, whose page opens when it is made. */
 export function CreatePool({ onClose }: { onClose: () => void }) {
