@@ -2,22 +2,28 @@
 
 from billing.dedicated_pools.desired import DesiredPool, read_pools
 from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool, let_in_by_pool
+from billing.dedicated_pools.route_moves import RouteMove, read_route_move, write_route_move
+from billing.dedicated_pools.routes import KEPT_SECONDS as ROUTES_KEPT_SECONDS
 from billing.dedicated_pools.routes import PoolRoute, PoolRoutes, read_routes
 from billing.tables.pools import ACTIVE, DRAINING, SHARED, PoolRow
 
 __all__ = [
     "ACTIVE",
     "DRAINING",
+    "ROUTES_KEPT_SECONDS",
     "SHARED",
     "DesiredPool",
     "PoolRoute",
     "PoolRoutes",
     "PoolRow",
+    "RouteMove",
     "create_pool",
     "delete_pool",
     "drain_pool",
     "edit_pool",
     "let_in_by_pool",
     "read_pools",
+    "read_route_move",
     "read_routes",
+    "write_route_move",
 ]

@@ -8,6 +8,8 @@ from sqlmodel import col, select
 from billing.tables.pools import ACTIVE, SHARED, PoolAdmission, PoolRow
 from core.sql.database import Database
 
+KEPT_SECONDS = 2.0  # for how long a gateway routes by what it read
+
 
 @dataclass(frozen=True)
 class PoolRoute:

@@ -50,8 +50,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFacts(RunSummary, frozen=True, kw_only=True):
-    """A run. `events`: its last 100 steps; `answer`: its operation's, once it has one; `problem`: why it
-    ended early."""
+    """A run. `events`: its last 100 steps; `answer`: its operation's, once it has one, or of some what they
+    did until now; `problem`: why it ended early."""
 
     events: list[ProgressEvent]
     answer: Any

@@ -31,12 +31,14 @@ class ProgressEvent(msgspec.Struct, frozen=True):
 
 
 class OperationProgress:
-    """The last steps of one operation. `told` hears of each."""
+    """The last steps of one operation. `told` hears of each; `so_far` says what it would answer if it ended
+    now, for an operation that tells it."""
 
     def __init__(self, told: Callable[[ProgressEvent], None] | None = None) -> None:
         self.events: deque[ProgressEvent] = deque(maxlen=EVENTS_MAX)
         self.steps = 0
         self.heeded = False
+        self.so_far: Callable[[], msgspec.Struct] | None = None
         self._stop = False
         self._told = told
 
@@ -47,6 +49,15 @@ class OperationProgress:
         self.steps += 1
         if self._told is not None:
             self._told(event)
+
+    def changed(self) -> None:
+        """Note that what it would answer has changed, without a step."""
+        self.steps += 1
+
+    @property
+    def partial_answer(self) -> msgspec.Struct | None:
+        """What it would answer if it ended now; None: it does not tell."""
+        return None if self.so_far is None else self.so_far()
 
     def stop(self) -> None:
         """Ask the operation to stop."""

@@ -97,9 +97,11 @@ async def clear_runs(db: Database, now: int, most: int = CLEARED_AT_ONCE) -> int
 
 
 async def beat(session: AsyncSession, run: BegunRun) -> None:
-    """Say that a run lives, and how far it is."""
-    events = msgspec.json.encode(list(run.progress.events)).decode()
-    await _set(session, run, {"events": events, "beat_ms": now_ms()})
+    """Say that a run lives, how far it is, and what it would answer now where it tells that."""
+    facts: dict[str, object] = {"events": msgspec.json.encode(list(run.progress.events)).decode()}
+    if (answer := run.progress.partial_answer) is not None:
+        facts["answer"] = _encoded(answer)
+    await _set(session, run, {**facts, "beat_ms": now_ms()})
 
 
 async def is_to_stop(session: AsyncSession, run: BegunRun) -> bool:
@@ -111,15 +113,16 @@ async def is_to_stop(session: AsyncSession, run: BegunRun) -> bool:
 async def end_run(
     session: AsyncSession, run: BegunRun, state: RunState, answer: object, why: RunProblem | None
 ) -> None:
-    """Write how a run ended."""
+    """Write how a run ended. One that an error ended answers what it did until then, where it tells that."""
     await beat(session, run)
-    facts = {
-        "state": state,
-        "ended_ms": now_ms(),
-        "answer": msgspec.json.encode(answer, enc_hook=no_secrets).decode(),
-        "problem": msgspec.json.encode(why).decode(),
-    }
+    facts = {"state": state, "ended_ms": now_ms(), "problem": msgspec.json.encode(why).decode()}
+    if answer is not None or run.progress.so_far is None:
+        facts["answer"] = _encoded(answer)
     await _set(session, run, facts)
+
+
+def _encoded(answer: object) -> str:
+    return msgspec.json.encode(answer, enc_hook=no_secrets).decode()
 
 
 async def _set(session: AsyncSession, run: BegunRun, facts: Mapping[str, object]) -> None:

@@ -36,6 +36,7 @@ from core.sql.store_errors import database_failure
 
 Row = TypeVar("Row", bound=TableBase)
 Held = TypeVar("Held")
+Writing = Callable[[AsyncSession], Awaitable[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -238,32 +239,43 @@ class Order(_BoundUnit):
         would: msgspec.Struct,
         facts: Mapping[str, Any] | None = None,
         action: str = "",
+        writing: Writing | None = None,
     ) -> RedisClient:
         """Commit the audit row of the order, and return Redis to act on. A dry run ends here with `would`.
-        `action`: which one, where the operation declares several. Raises Refused where the row cannot be
-        written: no order lacks its row."""
+        `action`: which one, where the operation declares several; `writing`: writes in the row's transaction,
+        and returns more facts for it. Raises Refused where the row cannot be written: no order lacks its
+        row."""
         action = action or self.operation.audit[0]
         assert action in self.operation.audit, f"{self.operation.name} does not declare {action}"
         if self.terms.dry_run:
             raise DryRunEnds(would)
         try:
-            self.recorded += await self._record(chain, action, target, facts or {})
+            self.recorded += await self._record(chain, action, target, facts or {}, writing)
         except (SQLAlchemyError, StartupError, OSError) as error:
             why = error if isinstance(error, StartupError) else database_failure(error)
             told = f"nothing is done, since it cannot be recorded: {why}"
             raise Refused(Refusal("overloaded", told, retry=True)) from error
         return self.stores.redis
 
+    async def check_version(
+        self, session: AsyncSession, table: type[TableBase], chain: str, *key: str
+    ) -> None:
+        """Raise Refused, with the changes since, where the thing is not the version that the caller named."""
+        await check_version(session, chain, table, key, self.terms.version)
+
     async def _record(
-        self, chain: str, action: str, target: str, facts: Mapping[str, Any]
+        self, chain: str, action: str, target: str, facts: Mapping[str, Any], writing: Writing | None
     ) -> Sequence[AuditLog]:
         async with self.stores.db.transaction() as session:
             if self.call is not None and (kept := await claim(session, self.call)) is not None:
                 raise RepliedBefore(kept)
+            if writing is not None:
+                facts = {**facts, **await writing(session)}
             begins = self.run if self.run is not None and not self.run.begun else None
             if begins is not None:
                 await begins.write(session, begins)
             await record(session, chain, action, target, None, facts)
+            check_recorded(session)
             await self.stay(session)  # last: rows of people are locked behind the audit log's chains
             if begins is not None and self.call is not None:
                 await keep(session, self.call, begins.started, None)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from billing.api import PinnedPrices, PriceOffer, offered_prices
-from billing.pools import SHARED, PoolRoutes, read_routes
+from billing.pools import ROUTES_KEPT_SECONDS, SHARED, PoolRoutes, read_routes
 from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
 from core.errors import Refused
@@ -11,7 +11,7 @@ from core.sql.database import Database
 from engine.api import ModelRecord, list_versions
 from server.protocol.codes import ErrorCode, refusal
 
-KEEP_SECONDS = 2.0
+KEEP_SECONDS = ROUTES_KEPT_SECONDS
 PRICES_KEPT_MAX = 10_000
 
 

@@ -41,11 +41,13 @@ ENDED = set(RunState) - {RunState.RUNNING}
 
 
 class CountQuestion(msgspec.Struct, frozen=True):
-    """How far to count; then to be refused, to break or to wait until it is stopped."""
+    """How far to count; then to be refused, to break or to wait until it is stopped. `tells`: what it counted
+    until now."""
 
     to: int = 3
     then: str = ""
     first: str = ""
+    tells: bool = False
 
 
 class CountedSlowly(msgspec.Struct, frozen=True):
@@ -67,6 +69,8 @@ async def count_slowly(order: Order, ask: CountQuestion) -> CountedSlowly:
     if ask.first == "refuse":
         raise bad_request("not today", field="first")
     await order.given(PLATFORM, "thing", CountedSlowly(0))
+    if ask.tells:
+        order.progress.so_far = lambda: CountedSlowly(order.progress.steps)
     for number in range(ask.to):
         order.progress.tell(number + 1, ask.to, f"step {number + 1}")
     match ask.then:
@@ -192,6 +196,21 @@ async def test_what_ends_a_run_early_is_told(stores: Stores, here: LongRuns) -> 
     broken = await ended(stores, await begin(here, CountQuestion(then="break")))
     assert broken.problem is not None
     assert (broken.state, broken.problem.detail) == (RunState.FAILED, "this is our fault (KeyError)")
+
+
+async def test_a_run_that_tells_what_it_did_answers_so_before_its_end(stores: Stores, here: LongRuns) -> None:
+    """While it runs, also without a step, and where an error or the end of its process breaks it off."""
+    broken = await ended(stores, await begin(here, CountQuestion(then="break", tells=True)))
+    assert (broken.state, broken.answer) == (RunState.FAILED, {"number": 3})
+    run = await begin(here, CountQuestion(then="hold out", tells=True))
+
+    async def told() -> bool:
+        return (await shown(stores, run)).answer == {"number": 3}
+
+    await wait_until(told)
+    await here.drain()
+    facts = await shown(stores, run)
+    assert (facts.state, facts.answer) == (RunState.INTERRUPTED, {"number": 3})
 
 
 async def test_a_run_whose_process_died_reads_as_interrupted(stores: Stores, here: LongRuns) -> None:
