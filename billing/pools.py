@@ -5,7 +5,7 @@ from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, 
 from billing.dedicated_pools.route_moves import RouteMove, read_route_move, write_route_move
 from billing.dedicated_pools.routes import KEPT_SECONDS as ROUTES_KEPT_SECONDS
 from billing.dedicated_pools.routes import PoolRoute, PoolRoutes, read_routes
-from billing.tables.pools import ACTIVE, DRAINING, SHARED, PoolRow
+from billing.tables.pools import ACTIVE, DRAINING, SHARED, FleetNode, PoolRow, PoolState
 
 __all__ = [
     "ACTIVE",
@@ -13,9 +13,11 @@ __all__ = [
     "ROUTES_KEPT_SECONDS",
     "SHARED",
     "DesiredPool",
+    "FleetNode",
     "PoolRoute",
     "PoolRoutes",
     "PoolRow",
+    "PoolState",
     "RouteMove",
     "create_pool",
     "delete_pool",

@@ -7,7 +7,8 @@ import click
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.operations import desired_pools
-from billing.operations.desired_pools import CreatePool, EditPool, NamePool, PoolFacts, ResizePool
+from billing.operations.desired_pools import CreatePool, EditPool, NamePool, ResizePool
+from billing.operations.pool_facts import ObservedPool, PoolFacts
 from billing.operations.pools import SHARED
 from billing.unit_of_work.listing import ListQuestion
 
@@ -18,15 +19,18 @@ NAMES: dict[str, dict[str, Any]] = {"labels": {"names": ["--label"]}, "let_in": 
 @click.command("list")
 @asks(desired_pools.list_pools, omitted=("limit", "after"))
 def list_command(ask: ListQuestion, how: CommandTerms) -> None:
-    """List what all pools should be, by name."""
-    rows = [_facts(each, how) for each in all_pages(desired_pools.list_pools, ask, how)]
+    """List what all pools should be, by name, and what the fleet sees of each.
+
+    How many workers serve of those desired; why there are not as many, and since when.
+    """
+    rows = [_listed(each, how) for each in all_pages(desired_pools.list_pools, ask, how)]
     show_table(rows, how.as_json, "there are no pools: see `parley pools create --help`")
 
 
 @click.command("show")
 @asks(desired_pools.show_pool, arguments=POOL)
 def show_command(ask: NamePool, how: CommandTerms) -> None:
-    """Show what POOL should be."""
+    """Show what POOL should be, and what the fleet sees of it."""
     show(_facts(answered(desired_pools.show_pool, ask, how), how), how.as_json)
 
 
@@ -77,12 +81,31 @@ def _facts(pool: PoolFacts, how: CommandTerms) -> dict[str, Any]:
     if how.as_json:
         return facts
     labels = ", ".join(f"{name}={value}" for name, value in pool.labels.items())
+    seen = facts.pop("observed", None) and observed_in_words(pool)
     return facts | {
         "labels": labels,
         "tenant": pool.tenant or SHARED,
         "project": pool.project or "",
         "let_in": ", ".join(pool.let_in),
+        **(seen or {}),
     }
+
+
+LISTED = ("pool", "model", "version", "observed", "why", "since", "tenant", "let_in", "labels", "state")
+
+
+def _listed(pool: PoolFacts, how: CommandTerms) -> dict[str, Any]:
+    facts = _facts(pool, how)
+    return facts if how.as_json else {name: facts[name] for name in LISTED}
+
+
+def observed_in_words(pool: PoolFacts) -> dict[str, str]:
+    """How many workers serve of those that should, and why there are not as many. Pure."""
+    seen = pool.observed
+    assert isinstance(seen, ObservedPool)
+    ready = "?" if seen.ready is None else f"{seen.ready:,}"
+    why = seen.why or ("as desired" if seen.as_desired else "")
+    return {"observed": f"{ready} of {pool.workers:,}", "why": why, "since": seen.since or ""}
 
 
 POOL_COMMANDS = (

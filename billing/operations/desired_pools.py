@@ -1,7 +1,6 @@
 """Operations on what pools should be: model and version, workers, labels, who pays and who is let in."""
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
@@ -11,21 +10,22 @@ from sqlmodel import col, select
 from billing.booking.models import enabled_versions
 from billing.dedicated_pools import pools
 from billing.dedicated_pools.live import LIVE_KEYS, live_in
+from billing.dedicated_pools.observed import check_fits
+from billing.operations.pool_facts import PoolFacts, PoolStateName, facts_of_pools, observed_facts
 from billing.operations.pools import PoolName, price_note, project_id_of
 from billing.operations.shared_fields import AUDIT
-from billing.tables.pools import ACTIVE, DRAINING, SHARED, PoolRow
+from billing.tables.pools import SHARED, PoolRow
 from billing.tables.tenants import PLATFORM, Tenant
-from billing.tenants.tenancy import tenant_names
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look, Stores
-from core.clock import iso_time
 from core.errors import bad_request, see, unknown
 from core.operations import OPERATORS, STAFF, ListedPage, Uses, operation
 from core.redis.pools import is_pool_name
 
 PRICES = "price_book price_version price price_tier gpu_price commitment"
-READS = f"tenant project model_version audit_state {PRICES}"
+SEEN = "pool_state fleet_node"
+READS = f"tenant project model_version audit_state {SEEN} {PRICES}"
 RESERVED = ("owners", "usage")  # of the API: /pools/usage is no pool
 WRITES = f"pool pool_admission pool_owner {AUDIT}"
 
@@ -33,13 +33,6 @@ Workers = Annotated[int, Meta(description="How many workers it should have.")]
 Labels = Annotated[list[str], Meta(description="NAME=VALUE that its nodes must have; given again for more.")]
 LetIn = Annotated[list[str], Meta(description="A tenant that is served there too, by its own price book.")]
 Reserve = Annotated[int, Meta(description="KV tokens that lower classes leave free.")]
-
-
-class PoolStateName(StrEnum):
-    """Whether a pool takes new requests."""
-
-    ACTIVE = ACTIVE
-    DRAINING = DRAINING
 
 
 class NamePool(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,46 +84,27 @@ class ResizePool(NamePool, frozen=True, kw_only=True):
     workers: Workers
 
 
-class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pool should be, with names of tenants. `note`: a warning of the payer's prices, or empty."""
-
-    pool: str
-    model: str
-    version: str
-    workers: int
-    labels: dict[str, str]
-    tenant: str | None
-    project: str | None
-    let_in: list[str]
-    reserve_interactive_tokens: int
-    reserve_standard_tokens: int
-    generation: int
-    state: PoolStateName
-    made: str | None
-    note: str | UnsetType = UNSET
-
-
-@operation("pools.list", "GET /pools", may=STAFF, uses=Uses(reads="pool pool_admission tenant project"))
+@operation("pools.list", "GET /pools", may=STAFF, uses=Uses(reads=f"pool pool_admission tenant {SEEN}"))
 async def list_pools(look: Look, ask: ListQuestion) -> ListedPage[PoolFacts]:
-    """List what all pools should be, by name."""
+    """List what all pools should be, by name, and what the fleet sees of each."""
     page = await listed_page(look, ask, select(PoolRow), col(PoolRow.pool), lambda row: row)
-    return ListedPage(await _facts(look, page.items), page.next)
+    return ListedPage(await observed_facts(look, page.items), page.next)
 
 
 @operation(
     "pools.show",
     "GET /pools/{pool}",
     may=STAFF,
-    uses=Uses(reads="pool pool_admission tenant project audit_state"),
+    uses=Uses(reads=f"pool pool_admission tenant audit_state {SEEN}"),
 )
 async def show_pool(look: Look, ask: NamePool) -> PoolFacts:
-    """Show what a pool should be."""
+    """Show what a pool should be, and what the fleet sees of it."""
     async with look.db.session() as session:
         row = await session.get(PoolRow, ask.pool)
     if row is None:
         raise pools.no_pool(ask.pool)
     await look.seen(PoolRow, PLATFORM, ask.pool)
-    return (await _facts(look, [row]))[0]
+    return (await observed_facts(look, [row]))[0]
 
 
 @operation(
@@ -161,6 +135,7 @@ async def create_pool(change: Change, ask: CreatePool) -> PoolFacts:
         made_ms=change.now_ms(),
     )
     row = await pools.create_pool(change.db, row, await _tenants(change, ask.let_in))
+    await _check_fits(change, row)
     return await _answer(change, row, payer)
 
 
@@ -176,6 +151,7 @@ async def create_pool(change: Change, ask: CreatePool) -> PoolFacts:
 async def edit_pool(change: Change, ask: EditPool) -> PoolFacts:
     """Change a pool while it runs. Who pays does so from now on: its history keeps who paid before."""
     old = await _editing(change, ask.pool)
+    before = (old.workers, old.labels)
     names = ("workers", "reserve_interactive_tokens", "reserve_standard_tokens", "state")
     changes: dict[str, Any] = {name: value for name in names if (value := getattr(ask, name)) is not UNSET}
     if ask.model is not UNSET or ask.version is not UNSET:
@@ -191,7 +167,9 @@ async def edit_pool(change: Change, ask: EditPool) -> PoolFacts:
     if ask.project is not UNSET or changes.get("tenant_id", old.tenant_id) != old.tenant_id:
         changes["project_id"] = await _project(change, payer, ask.project or None)
     let_in = None if ask.let_in is UNSET else await _tenants(change, ask.let_in)
-    return await _answer(change, await pools.edit_pool(change.db, ask.pool, changes, let_in), payer)
+    row = await pools.edit_pool(change.db, ask.pool, changes, let_in)
+    await _check_fits(change, row, before)
+    return await _answer(change, row, payer)
 
 
 @operation(
@@ -201,12 +179,13 @@ async def edit_pool(change: Change, ask: EditPool) -> PoolFacts:
     audit="pool.edit",
     reason=True,
     edits=True,
-    uses=Uses(reads="tenant project audit_state", writes=WRITES),
+    uses=Uses(reads=f"tenant project audit_state {SEEN}", writes=WRITES),
 )
 async def resize_pool(change: Change, ask: ResizePool) -> PoolFacts:
     """Change how many workers a pool should have. Workers that are too many drain first."""
-    await _editing(change, ask.pool)
+    before = (await _editing(change, ask.pool)).workers
     row = await pools.edit_pool(change.db, ask.pool, {"workers": ask.workers})
+    await _check_fits(change, row, (before, row.labels))
     return await _answer(change, row, None)
 
 
@@ -242,7 +221,7 @@ async def live_before(stores: Stores, who: OperationActor, ask: NamePool) -> tup
 )
 async def delete_pool(change: Change, ask: NamePool) -> PoolFacts:
     """Delete a drained pool without requests and workers. Its history stays."""
-    facts = (await _facts(change, [await _editing(change, ask.pool)]))[0]
+    facts = (await facts_of_pools(change, [await _editing(change, ask.pool)]))[0]
     await pools.delete_pool(change.db, ask.pool)
     requests, workers = change.prepared
     if requests or workers:
@@ -256,6 +235,13 @@ async def _editing(change: Change, pool: str) -> PoolRow:
     if row is None:
         raise pools.no_pool(pool)
     return row
+
+
+async def _check_fits(change: Change, row: PoolRow, before: tuple[int, Mapping[str, str]] = (0, {})) -> None:
+    """Raise Refused where more is asked for, than before, than the fleet's machines hold."""
+    if row.workers > before[0] or row.labels != before[1]:
+        async with change.db.session() as session:
+            await check_fits(session, row, change.now_ms())
 
 
 async def _version(change: Change, model: str, named: str | UnsetType) -> str:
@@ -298,34 +284,8 @@ async def _tenants(change: Change, named: Sequence[str]) -> list[str]:
 
 
 async def _answer(change: Change, row: PoolRow, payer: Tenant | None) -> PoolFacts:
-    facts = (await _facts(change, [row]))[0]
+    facts = (await facts_of_pools(change, [row]))[0]
     return facts if payer is None else msgspec.structs.replace(facts, note=await price_note(change, payer))
-
-
-async def _facts(unit: Look | Change, rows: Sequence[PoolRow]) -> list[PoolFacts]:
-    async with unit.db.session() as session:
-        let_in = await pools.let_in_by_pool(session, [row.pool for row in rows])
-    ids = {id for each in let_in.values() for id in each} | {row.tenant_id for row in rows}
-    names = await tenant_names(unit.db, ids)
-    return [_facts_of(row, let_in[row.pool], names) for row in rows]
-
-
-def _facts_of(row: PoolRow, let_in: Sequence[str], names: Mapping[str, str]) -> PoolFacts:
-    return PoolFacts(
-        pool=row.pool,
-        model=row.model,
-        version=row.version,
-        workers=row.workers,
-        labels=row.labels,
-        tenant=names.get(row.tenant_id, row.tenant_id) or None,
-        project=row.project_id or None,
-        let_in=[names.get(each, each) for each in let_in],
-        reserve_interactive_tokens=row.reserve_interactive_tokens,
-        reserve_standard_tokens=row.reserve_standard_tokens,
-        generation=row.generation,
-        state=PoolStateName(row.state),
-        made=iso_time(row.made_ms),
-    )
 
 
 OPERATIONS = (list_pools, show_pool, create_pool, edit_pool, resize_pool, drain_pool, delete_pool)

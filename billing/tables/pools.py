@@ -1,4 +1,5 @@
-"""Tables of pools: what each one should be, and which tenants are let into one that is another's."""
+"""Tables of pools: what each one should be, which tenants are let into one that is another's, and what the
+fleet's controller sees of them and of its machines."""
 
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, text
 from sqlmodel import Field
@@ -61,3 +62,34 @@ class PoolAdmission(TableBase, table=True):
     pool: str = Field(primary_key=True)
     tenant_id: str = Field(primary_key=True)
     created_ms: int = Field(sa_type=BigInteger)
+
+
+class PoolState(TableBase, table=True):
+    """What the controller saw of a pool in its last round, and did: `workers` of generation `generation` are
+    wanted, `running` run, start or drain on `node`, `elsewhere` are told to on other nodes, `ready` are
+    registered on any. `step`: see StepKind; `why`: the reason where the pool is not as it should be;
+    `since_ms`: since when it is, or is not, in this generation."""
+
+    pool: str = Field(primary_key=True)
+    generation: int = Field(sa_type=BigInteger)
+    workers: int = Field(sa_type=BigInteger)
+    running: int = Field(sa_type=BigInteger)
+    elsewhere: int = Field(sa_type=BigInteger)
+    ready: int = Field(sa_type=BigInteger)
+    as_desired: bool
+    step: str
+    why: str
+    node: str
+    controller: str
+    since_ms: int = Field(sa_type=BigInteger)
+    observed_ms: int = Field(sa_type=BigInteger)
+
+
+class FleetNode(TableBase, table=True):
+    """A machine of the fleet, as its controller sees it: room for `room` workers in all, and its labels."""
+
+    node: str = Field(primary_key=True)
+    room: int = Field(sa_type=BigInteger)
+    labels: dict[str, str] = Field(sa_type=JSON)
+    controller: str
+    observed_ms: int = Field(sa_type=BigInteger)

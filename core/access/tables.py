@@ -23,7 +23,8 @@ PRICES = "price_book price_version price price_tier gpu_price period_commitment"
 LIMITS = "quota_policy budget"
 MODELS = "model_version"
 POOLS = "pool pool_admission"
-FLEET_STATE = "fleet_lease pool_state"
+FLEET_SEEN = "pool_state fleet_node"
+FLEET_STATE = f"fleet_lease {FLEET_SEEN}"
 POLICIES = "safety_policy"
 TEXTS = "conversation message"
 SESSIONS = "browser_session"
@@ -108,7 +109,7 @@ TABLES: dict[ProcessKind, TableNames] = {
         reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS} {POOLS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
     ),
     CONSOLE: TableNames(
-        reads=f"{PRICES} {MODELS} {READ_BY_STAFF}",
+        reads=f"{PRICES} {MODELS} {FLEET_SEEN} {READ_BY_STAFF}",
         writes=f"{TENANTS} {KEYS} {LIMITS} {POOLS} {POLICIES} {SESSIONS} {PROPOSALS} {PEOPLE} {AUDIT} "
         f"{REPLIES} {RECONCILIATION} {BOOKED_BY_STAFF}",
         columns=RUNNING,

@@ -23,7 +23,7 @@ STATE = (
     "gpu_cost pool pool_admission pool_owner pool_interval usage_quarantine alert_target outbox "
     "proposal noisy_finding recon_item recon_mark refusal_minute refusal_mark engine_hour ended_hour "
     "model_version conversation message browser_session person membership invitation person_session "
-    "service_token kept_reply operation_run fleet_lease pool_state"
+    "service_token kept_reply operation_run fleet_lease pool_state fleet_node"
 )
 
 

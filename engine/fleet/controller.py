@@ -20,7 +20,7 @@ from core.runtime.failed_rounds import logged_failures, store_errors
 from core.sql.database import Database
 from engine.fleet.next_steps import NextStep, StepKind, next_steps
 from engine.fleet.observed import FleetNow
-from engine.fleet.states import end_lease, hold_lease, state_rows, write_states
+from engine.fleet.states import end_lease, hold_lease, node_row, state_rows, write_states
 
 log = logger(__name__)
 repeated = RepeatedWarning(log)
@@ -91,7 +91,8 @@ class FleetController:
         now = await self._hands.observe(sorted(targets))
         steps = next_steps(wanted, now, now_ms)
         if known:
-            await write_states(self._db, state_rows(wanted, steps, now, self.name, now_ms))
+            rows = state_rows(wanted, steps, now, self.name, now_ms)
+            await write_states(self._db, rows, node_row(now, self.name, now_ms))
         for step in steps:
             self._say(step)
             if step.kind in ACTIONS:

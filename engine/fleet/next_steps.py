@@ -54,7 +54,7 @@ def next_steps(wanted: Sequence[PoolTarget], now: FleetNow, now_ms: int) -> list
 def _step(target: PoolTarget, pool: PoolNow, now: FleetNow, free: int, now_ms: int) -> NextStep:
     own, name = _own(now, pool), target.pool
     others = [each for each in pool.supervisors if each is not own]
-    elsewhere = sum(each.indexes if each.workers is None else each.workers for each in others)
+    elsewhere = sum(each.ordered for each in others)
     total = 0 if target.draining and not pool.requests else target.workers
     want, told = max(0, total - elsewhere), _told(own, pool.child)
     misfit = _misfit(target, now)
@@ -125,7 +125,7 @@ def _is_child(supervisor: SupervisorNow, child: ChildNow | None) -> bool:
 def _told(own: SupervisorNow | None, child: ChildNow | None) -> int:
     """How many workers the supervisor here was told to run."""
     if own is not None:
-        return own.indexes if own.workers is None else own.workers
+        return own.ordered
     return child.workers if child is not None and child.alive else 0
 
 

@@ -37,6 +37,11 @@ class SupervisorNow:
     ready: int
     faults: tuple[str, ...] = ()
 
+    @property
+    def ordered(self) -> int:
+        """How many workers it runs, or is to run."""
+        return self.indexes if self.workers is None else self.workers
+
 
 @dataclass(frozen=True)
 class ChildNow:

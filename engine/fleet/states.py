@@ -1,13 +1,15 @@
-"""The controller's rows in SQL: its lease, and what it saw of each pool."""
+"""The controller's rows in SQL: its lease, and what it saw of each pool and of its machine."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlmodel import col, delete, or_, select, update
 
+from billing.pools import FleetNode, PoolState
 from core.sql.database import Database, insert_ignore, upsert
-from engine.fleet.next_steps import NextStep
+from engine.fleet.next_steps import NextStep, StepKind
 from engine.fleet.observed import FleetNow, PoolNow, PoolTarget
-from engine.fleet.tables import FleetLease, PoolState
+from engine.fleet.tables import FleetLease
 
 LEASE = "fleet"
 LEASE_MS = 6_000  # of a clock that others' may differ from: two that act for a moment do no harm
@@ -37,12 +39,23 @@ async def end_lease(db: Database, holder: str) -> None:
         )
 
 
-async def write_states(db: Database, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write what was seen of all pools; rows of others go."""
+async def write_states(db: Database, rows: Sequence[Mapping[str, Any]], node: Mapping[str, Any]) -> None:
+    """Write what was seen of all pools and of the machine; rows of others go."""
     async with db.transaction() as session:
-        await upsert(session, rows, PoolState)
-        names = [row["pool"] for row in rows]
-        await session.exec(delete(PoolState).where(col(PoolState.pool).not_in(names)))
+        before = {row.pool: row.model_dump() for row in await session.exec(select(PoolState))}
+        since = [dict(row) | {"since_ms": since_ms(row, before.get(row["pool"]))} for row in rows]
+        await upsert(session, since, PoolState)
+        await session.exec(delete(PoolState).where(col(PoolState.pool).not_in([row["pool"] for row in rows])))
+        await upsert(session, [node], FleetNode)
+        await session.exec(delete(FleetNode).where(col(FleetNode.node) != node["node"]))
+
+
+def since_ms(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> int:
+    """Since when a pool is, or is not, as this generation of it should be. Pure."""
+    same = ("generation", "as_desired")
+    if before is None or any(row[name] != before[name] for name in same):
+        return row["observed_ms"]
+    return before["since_ms"]
 
 
 async def read_states(db: Database) -> list[PoolState]:
@@ -59,13 +72,17 @@ def state_rows(
     rows = list[dict[str, object]]()
     for target in sorted(wanted, key=lambda each: each.pool):
         pool, step = now.pools.get(target.pool, PoolNow()), of[target.pool]
+        here = [each for each in pool.supervisors if each.node == now.node]
+        others = [each for each in pool.supervisors if each.node != now.node]
         rows.append(
             {
                 "pool": target.pool,
                 "generation": target.generation,
                 "workers": target.workers,
-                "running": sum(each.indexes for each in pool.supervisors if each.node == now.node),
+                "running": sum(each.indexes for each in here),
+                "elsewhere": sum(each.ordered for each in others),
                 "ready": sum(each.ready for each in pool.supervisors),
+                "as_desired": step.kind is StepKind.KEEP and not step.why,
                 "step": step.kind.value,
                 "why": step.why[:WHY_MAX],
                 "node": now.node,
@@ -74,3 +91,9 @@ def state_rows(
             }
         )
     return rows
+
+
+def node_row(now: FleetNow, holder: str, now_ms: int) -> dict[str, object]:
+    """The machine's row. Pure."""
+    facts: dict[str, object] = {"node": now.node, "room": now.room, "labels": dict(now.labels)}
+    return facts | {"controller": holder, "observed_ms": now_ms}

@@ -14,7 +14,8 @@ from core.sql.database import Database
 from engine.api import PoolQueue
 from engine.fleet.local_hands import LocalHands
 from engine.fleet.next_steps import NextStep, StepKind
-from engine.fleet.states import end_lease, hold_lease, read_states, write_states
+from engine.fleet.observed import FleetNow
+from engine.fleet.states import end_lease, hold_lease, node_row, read_states, write_states
 from engine.node.reports import NodeReport, PoolNodes, WorkerOrder, WorkerOrderKind
 from tests.security.database_roles import as_role
 from tests.security.database_roles import roles as roles  # the fixture
@@ -57,7 +58,7 @@ async def test_pools_are_read_and_states_written(roles: str):
     try:
         assert await hold_lease(db, "c", 1)
         assert await read_pools(db) == []
-        await write_states(db, [])
+        await write_states(db, [], node_row(FleetNow("n", 1), "c", 1))
         assert await read_states(db) == []
         await end_lease(db, "c")
         for statement in FORBIDDEN:

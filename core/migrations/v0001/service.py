@@ -137,8 +137,17 @@ def _pools() -> None:
     op.create_table(
         "pool_state",
         *text_keys("pool"),
-        *numbers("generation", "workers", "running", "ready"),
+        *numbers("generation", "workers", "running", "elsewhere", "ready"),
+        sa.Column("as_desired", sa.Boolean(), nullable=False),
         *texts("step", "why", "node", "controller"),
+        *numbers("since_ms", "observed_ms"),
+    )
+    op.create_table(
+        "fleet_node",
+        *text_keys("node"),
+        *numbers("room"),
+        sa.Column("labels", sa.JSON(), nullable=False),
+        *texts("controller"),
         *numbers("observed_ms"),
     )
     op.create_table(

@@ -15,6 +15,7 @@ from core.sql.database import Database
 from tests.billing.cli.commands import COMMANDS, Command, on_database, rows
 from tests.billing.cli.commands import parley as parley  # the fixture
 from tests.billing.dedicated_pools.dedicated import dedicate
+from tests.support.models import add_model
 
 TERMS = ("--tenant", "acme", "--days", "30")
 BOOK = 'book = "default"\n[models."*"]\ninput = "0"\noutput = "0"\n[gpus."*"]\nhour = "3.60"\n'
@@ -96,3 +97,14 @@ def test_what_cannot_be_done_is_one_line(parley: Command) -> None:
         result = parley("pools", *arguments)
         assert isinstance(result.exception, StartupError), result.output
         assert says in str(result.exception)
+
+
+def test_pools_are_listed_with_what_the_fleet_sees(parley: Command, home: Path) -> None:
+    """The workers that serve of those desired, and why; without a fleet that nobody knows."""
+    on_database(home, lambda db: add_model(db, "m"))
+    rows(parley("pools", "create", "big", "--model", "m", "--workers", "3", "--json"))
+    (listed,) = rows(parley("pools", "list", "--json"))
+    assert (listed["workers"], listed["observed"]["as_desired"]) == (3, None)
+    shown = " ".join(parley("pools", "list").output.split())
+    assert "big m v1 ? of 3 no fleet runs: `parley fleet`" in shown
+    assert "? of 3" in parley("pools", "show", "big").output

@@ -3,14 +3,13 @@
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from billing.audit.log import list_rows
 from billing.operations.desired_pools import (
     CreatePool,
     EditPool,
     NamePool,
-    PoolFacts,
-    PoolStateName,
     ResizePool,
     create_pool,
     delete_pool,
@@ -20,11 +19,14 @@ from billing.operations.desired_pools import (
     resize_pool,
     show_pool,
 )
+from billing.operations.pool_facts import ObservedPool, PoolFacts, PoolStateName
 from billing.operations.pools import AskNothing, list_pool_owners
+from billing.tables.pools import FleetNode, PoolState
 from billing.tables.tenants import PLATFORM
 from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.perform import answer_of, perform
 from billing.unit_of_work.units import Stores, Terms
+from core.clock import iso_time
 from core.errors import Refused
 from core.operations import operation_of
 from tests.billing.operations.acting import OWNER, refusal_of
@@ -157,3 +159,37 @@ async def test_each_change_is_recorded(stores: Stores) -> None:
         await answer_of(run, stores, OWNER, ask, why)
         row = next(iter(await list_rows(stores.db, PLATFORM)))
         assert (row.action, row.author, row.target, "order 7" in row.after) == (action, "Ann", "a", True)
+
+
+async def test_what_the_fleet_sees_is_beside_what_should_be(stores: Stores) -> None:
+    """And an edit to more than its machines hold is refused at its field; less of too much is taken."""
+    await created(stores, workers=9)
+    seen = (await answer_of(show_pool, stores, OWNER, NamePool(pool="a"))).observed
+    assert isinstance(seen, ObservedPool)
+    assert (seen.ready, seen.as_desired, seen.why) == (None, None, "no fleet runs: `parley fleet`")
+    now = stores.now_ms()
+    said: dict[str, Any] = {"controller": "c", "observed_ms": now}
+    counts: dict[str, Any] = {
+        "generation": 1,
+        "workers": 9,
+        "running": 2,
+        "elsewhere": 0,
+        "ready": 1,
+        "since_ms": now,
+    }
+    async with stores.db.transaction() as session:
+        session.add(FleetNode(node="n", room=4, labels={}, **said))
+        state: dict[str, Any] = {"as_desired": False, "step": "keep", "why": "no room", "node": "n"}
+        session.add(PoolState(pool="a", **state, **counts, **said))
+    (pool,) = await pools_now(stores)
+    assert isinstance(pool.observed, ObservedPool)
+    assert (pool.observed.ready, pool.observed.why, pool.observed.since) == (1, "no room", iso_time(now))
+    for run, ask in (
+        (resize_pool, ResizePool(pool="a", workers=10)),
+        (edit_pool, EditPool(pool="a", labels=["zone=a"])),
+        (create_pool, CreatePool(pool="b", model="n", workers=5)),
+    ):
+        refused = await refusal_of(run, stores, OWNER, ask)
+        assert (refused.field, "set at most" in refused.message) == ("workers", True)
+    smaller = await answer_of(resize_pool, stores, OWNER, ResizePool(pool="a", workers=8))
+    assert (smaller.workers, smaller.observed) == (8, UNSET)
