@@ -39,7 +39,8 @@ MINUTES = 60
 
 
 class SimulatedWorkers:
-    """So many workers in so many pools, each with `held` requests in hand."""
+    """So many workers in so many pools, each with `held` requests in hand. `requests`: tenants and ids, those
+    in hand first."""
 
     def __init__(self, redis: RedisClient, settings: Settings, workers: int, pools: int) -> None:
         self._redis = redis
@@ -47,6 +48,7 @@ class SimulatedWorkers:
         self._chance = random.Random("simulated workers")
         self._pools = [PoolQueue(redis, f"pool-{at}", self._settings) for at in range(pools)]
         self._workers = [(f"w{at}", self._pools[at % pools]) for at in range(workers)]
+        self.requests: list[tuple[str, str]] = []
 
     async def begin(self, tenants: Sequence[str], held: int) -> None:
         """Register them, and have them take requests of these tenants; some more wait."""
@@ -93,7 +95,9 @@ class SimulatedWorkers:
 
     async def _enqueue(self, queue: PoolQueue, tenants: Sequence[str], number: int) -> None:
         for _ in range(number):
-            await queue.enqueue(_request(self._chance.choice(tenants)))
+            request = _request(self._chance.choice(tenants))
+            await queue.enqueue(request)
+            self.requests.append((request.tenant, request.id))
 
     async def _count_minutes(self) -> None:
         """What a busy hour leaves in the minutes that the console reads."""

@@ -63,7 +63,10 @@ class WatchedPage:
         # Evaluated over the debugging protocol, so the page's own policy stays as it is.
         await self.page.evaluate(AXE)
         dark = await self.page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-        options: dict[str, Any] = {"runOnly": COLOUR_RULES} if dark else {}
+        options: dict[str, Any] = {
+            "resultTypes": ["violations"],
+            **({"runOnly": COLOUR_RULES} if dark else {}),
+        }
         found: dict[str, Any] = await self.page.evaluate(JUDGE, options)
         return [
             f"{violation['id']}: {node['html']} {node['failureSummary']}"

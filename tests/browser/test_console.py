@@ -105,7 +105,6 @@ async def test_at_390_pixels_nothing_scrolls_sideways(
     await expect(page.get_by_role("region", name="Waiting")).to_be_visible()
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
     await shot(page, "overview-390")
-    assert await watched.axe() == []
     await page.get_by_role("button", name="Pages").click()
     await expect(page.get_by_role("dialog").get_by_role("link", name="Overview")).to_be_visible()
     await shot(page, "drawer-390")

@@ -68,11 +68,9 @@ async def test_on_a_phone_nothing_scrolls_sideways(
     page = watched.page
     await expect(page.get_by_role("link", name="eu-1")).to_be_visible()
     assert not await page.evaluate(SIDEWAYS)
-    assert await watched.axe() == []
     await page.get_by_role("link", name="eu-1").click()
     await expect(page.get_by_role("region", name="Tenants here")).to_be_visible()
     assert not await page.evaluate(SIDEWAYS)
-    assert await watched.axe() == []
     assert (watched.errors, watched.strangers) == ([], [])
 
 

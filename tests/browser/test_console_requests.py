@@ -177,7 +177,6 @@ async def test_at_390_pixels_nothing_scrolls_sideways(
     await expect(watched.page.get_by_role("row").nth(1)).to_be_visible()
     assert await watched.page.evaluate("document.documentElement.scrollWidth") <= 390
     await shot(watched.page, f"{path.replace('?', '-').replace('/', '-')}-390")
-    assert await watched.axe() == []
 
 
 STATES: list[tuple[dict[str, Any], str]] = [
