@@ -4,7 +4,8 @@ This module owns the event's format and the stream's name (docs/ledger.md, "Post
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -20,6 +21,7 @@ VERDICT_ACTIONS = ("block", "flag", "redact", f"{OF_PROMPT}flag", f"{OF_PROMPT}r
 VERDICT_CATEGORY = re.compile("[a-z][a-z0-9_]{0,63}", re.ASCII)
 VERDICT_CATEGORIES_MAX = 64
 VERDICTS_MAX = (1 << 31) - 1  # of one category and action in one request
+PHASES_MAX = 16
 
 
 def ended_stream(pool: str) -> str:
@@ -67,6 +69,41 @@ class PriceOffer(msgspec.Struct, frozen=True):
         return self.next is not None and at_ms >= self.next_from_ms
 
 
+class PhaseKind(StrEnum):
+    """What a phase of a request's life begins with. It lasts until the next one begins.
+
+    QUEUED: it stands in line; CAP, ROOM: and is known to wait for its tenant's cap, or for room at a worker.
+    CLAIMED: a worker reads its prompt; DECODE: has sampled the first token of this claim; GRANT: waits until
+    more output is allowed. PARKED: nobody reads it. LOST, PREEMPT, DRAIN: it stands in line again, as its
+    worker died, gave way to interactive work, or left. MOVED: it is on its way to another pool. BLOCKED:
+    safety ended it; ENDED: it ended otherwise."""
+
+    QUEUED = "queued"
+    CAP = "cap"
+    ROOM = "room"
+    CLAIMED = "claimed"
+    DECODE = "decode"
+    GRANT = "grant"
+    PARKED = "parked"
+    LOST = "lost"
+    PREEMPT = "preempt"
+    DRAIN = "drain"
+    MOVED = "moved"
+    BLOCKED = "blocked"
+    ENDED = "ended"
+
+
+PHASE_KINDS = frozenset(kind.value for kind in PhaseKind)
+Phase = tuple[str, int]  # its kind, and when it began: ms since the request was accepted
+
+
+class RequestPhase(msgspec.Struct, frozen=True):
+    """A phase of a request's life, by its kind (PhaseKind). `at_ms`: when it began, since it was accepted."""
+
+    kind: str
+    at_ms: int
+
+
 class UsageOwner(msgspec.Struct, frozen=True, omit_defaults=True):
     """Owner that a request is charged to; `key` is the API key's id, `metadata` a JSON object of the
     client's."""
@@ -84,7 +121,7 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     `seal`: the gateway's, over what was asked for (billing/booking/admissions.py), `asked_input` and
     `asked_output` tokens and `policy` among it. `policy`: SHA-256 of the safety policy that its answer was
     filtered by, empty: none; `verdicts`: how often that policy found something, by category and action
-    (`OF_PROMPT` before those of its prompt)."""
+    (`OF_PROMPT` before those of its prompt). `phases`: of its life, in order, at most PHASES_MAX."""
 
     tenant: str
     request: str
@@ -113,6 +150,7 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: str = ""
     trace_id: str = ""
     verdicts: dict[str, dict[str, int]] = {}
+    phases: list[Phase] = []
 
 
 def sided(action: str) -> tuple[str, str]:
@@ -129,6 +167,22 @@ def verdicts_of(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, in
         if named and count > 0 and (category in found or len(found) < VERDICT_CATEGORIES_MAX):
             found.setdefault(category, {})[action] = min(count, VERDICTS_MAX)
     return found
+
+
+def phases_within(phases: Sequence[Phase], most_ms: int) -> list[Phase]:
+    """The phases in order and within a life of so many ms: whoever wrote one may have had another clock."""
+    found: list[Phase] = []
+    least_ms = 0
+    for kind, ms in phases:
+        least_ms = min(max(ms, least_ms), max(most_ms, 0))
+        found.append((kind, least_ms))
+    return found
+
+
+def ended_phases(phases: Sequence[Phase], last: PhaseKind, most_ms: int) -> list[Phase]:
+    """The phases of a life that ended so, after so many ms. The end replaces the last of too many."""
+    known = [phase for phase in phases if phase[0] in PHASE_KINDS][: PHASES_MAX - 1]
+    return phases_within([*known, (last.value, most_ms)], most_ms)
 
 
 class EngineCounts(msgspec.Struct, omit_defaults=True):

@@ -17,7 +17,7 @@ from billing.ledger.proofs import words_proof
 from billing.ledger.rows import UsageEventRow
 from billing.prices.rating import PricedQuantity, counts_of, rate
 from billing.tables.tenants import UsageQuarantine
-from billing.usage import UsageEvent, UsageOwner, read_event
+from billing.usage import UsageEvent, UsageOwner, phases_within, read_event
 from core.names import storable_name
 from core.redis.unreadable import Unreadable, read
 
@@ -227,6 +227,7 @@ def _row(event: UsageEvent, data: bytes, now_ms: int) -> UsageEventRow:
         priority_class=event.priority,
         trace_id=event.trace_id,
         safety_verdicts={name: dict(sorted(event.verdicts[name].items())) for name in sorted(event.verdicts)},
+        phases=phases_within(event.phases, event.ended_ms - event.accepted_ms),
     )
 
 

@@ -1,12 +1,15 @@
-"""Bounds of what an event says beside amounts: policy, class, trace and safety verdicts. Pure.
+"""Bounds of what an event says beside amounts: policy, class, trace, safety verdicts and phases. Pure.
 
-A worker writes them, and what is beyond bounds was made up: an honest end keeps within them (`verdicts_of`).
+A worker writes them, and what is beyond bounds was made up: an honest end keeps within them (`verdicts_of`,
+`ended_phases`).
 """
 
 import re
 from collections.abc import Mapping
 
 from billing.usage import (
+    PHASE_KINDS,
+    PHASES_MAX,
     VERDICT_ACTIONS,
     VERDICT_CATEGORIES_MAX,
     VERDICT_CATEGORY,
@@ -26,6 +29,10 @@ def beyond_bounds(event: UsageEvent) -> str:
             return f"{name} is none"
     if len(event.verdicts) > VERDICT_CATEGORIES_MAX:
         return f"verdicts of {len(event.verdicts)} categories: at most {VERDICT_CATEGORIES_MAX} are booked"
+    if len(event.phases) > PHASES_MAX:
+        return f"phases: {len(event.phases)}, at most {PHASES_MAX} are booked"
+    if not all(kind in PHASE_KINDS for kind, _ in event.phases):
+        return "phases are of kinds that there are not"
     good = all(_is_category(*each) for each in event.verdicts.items())
     return "" if good else "verdicts name what is no category or action, or count what no answer has"
 

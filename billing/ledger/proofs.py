@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Protocol
 from zlib import crc32
@@ -54,7 +54,7 @@ _FACTS = (
     "tenant_id",
     "trace_id",
 )
-EVENT_FACTS = (*_FACTS, "safety_verdicts", "user_id", "request_metadata")  # in the order of a proof
+EVENT_FACTS = (*_FACTS, "safety_verdicts", "phases", "user_id", "request_metadata")  # in the order of a proof
 CHARGE_FACTS = (
     "created_ms",
     "currency",
@@ -78,6 +78,11 @@ class ProvedWords(Protocol):
     @property
     def safety_verdicts(self) -> Mapping[str, Mapping[str, int]]:
         """Counts of safety verdicts by category and action."""
+        ...
+
+    @property
+    def phases(self) -> Sequence[Sequence[str | int]]:
+        """Kind and beginning of each phase."""
         ...
 
     @property
@@ -125,8 +130,8 @@ def event_proof(event: ProvedWords) -> str:
 
 def _event_values(event: ProvedWords) -> tuple[Any, ...]:
     kept = event.words_proof[:KEPT_OF_WORDS]
-    verdicts = _words(event.safety_verdicts)
-    return (*_event_facts(event), verdicts, "" if kept[:1] == LABELS_AND_USER else event.user_id, kept)
+    structured = (_words(event.safety_verdicts), _words(event.phases))
+    return (*_event_facts(event), *structured, "" if kept[:1] == LABELS_AND_USER else event.user_id, kept)
 
 
 def charge_proof(charge: object) -> str:

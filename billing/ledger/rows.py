@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from billing.tables.ledger import HASH_VERSION
+from billing.usage import Phase
 
 
 class UsageEventRow(msgspec.Struct):
@@ -44,6 +45,7 @@ class UsageEventRow(msgspec.Struct):
     priority_class: str = ""
     trace_id: str = ""
     safety_verdicts: dict[str, dict[str, int]] = {}
+    phases: list[Phase] = []
 
 
 class LineRow(msgspec.Struct):

@@ -21,6 +21,7 @@ from billing.tables.prices import PeriodClose, PriceTier
 from billing.tables.tenants import Price, PriceBook, PriceVersion, Tenant, UsageQuarantine, UsageRow
 from billing.tables.wallets import Wallet, WalletGrant
 from billing.tenants.users import user_names
+from billing.usage import RequestPhase
 from core.operations import MoneyAmount
 from core.sql.database import Database
 
@@ -96,7 +97,8 @@ class HeldBack(msgspec.Struct, frozen=True):
 class BookedRequest(msgspec.Struct, frozen=True):
     """Everything in the books about one request. `cost` was billed at its end, `amount` is the sum of its
     lines by now; `owed`: the part of it that no grant paid; None: the tenant is not prepaid.
-    `policy`: hash of the safety policy of its answer; `verdicts`: that policy's, by category and action."""
+    `policy`: hash of the safety policy of its answer; `verdicts`: that policy's, by category and action;
+    `phases`: of its life, in order."""
 
     project: str
     key: str
@@ -125,6 +127,7 @@ class BookedRequest(msgspec.Struct, frozen=True):
     trace_id: str = ""
     policy: str = ""
     verdicts: dict[str, dict[str, int]] = {}
+    phases: list[RequestPhase] = []
 
 
 async def tenants_with(db: Database, request_id: str) -> Sequence[str]:
@@ -183,6 +186,7 @@ async def booked_of(db: Database, tenant_id: str, request_id: str) -> BookedRequ
         trace_id=row.trace_id,
         policy=row.policy_sha256,
         verdicts=row.safety_verdicts,
+        phases=[RequestPhase(*phase) for phase in row.phases],
     )
 
 

@@ -206,7 +206,7 @@ class Price(TableBase, table=True):
 class UsageRow(TableBase, table=True):
     """One ended request, posted once: the primary key makes a second delivery harmless. `words_proof`: of its
     erasable facts (billing/ledger/proofs.py). `safety_verdicts`: counts by category and action, of the policy
-    `policy_sha256`; empty: no policy."""
+    `policy_sha256`; empty: no policy; `phases`: kind and beginning of each, ms since it was accepted."""
 
     __tablename__ = "usage_event"  # pyright: ignore[reportAssignmentType]  (SQLModel types it as its getter)
     __table_args__ = (
@@ -254,6 +254,7 @@ class UsageRow(TableBase, table=True):
     priority_class: str = ""
     trace_id: str = ""
     safety_verdicts: dict[str, dict[str, int]] = Field(default_factory=dict, sa_type=JSON)
+    phases: list[tuple[str, int]] = Field(default_factory=list, sa_type=JSON)
 
 
 class UsageQuarantine(TableBase, table=True):

@@ -70,6 +70,7 @@ REQUESTS = (
     _event("priority_class", "'bulk'"),
     _event("trace_id", "'another'"),
     _event("safety_verdicts", '\'{{"email": {{"flag": 9}}}}\''),
+    _event("phases", "'[[\"queued\", 0]]'"),
     _event("request_metadata", '\'{{"ticket": "another"}}\''),
     Edit("a request that was deleted", (f"DELETE FROM usage_event {ONE_EVENT}",)),
     _copy("a request that was made up", "usage_event", "request_id = 'forged'"),

@@ -35,6 +35,7 @@ def _usage() -> None:
         *numbers("posted_ms"),
         *texts("words_proof", "policy_sha256", "priority_class", "trace_id"),
         sa.Column("safety_verdicts", sa.JSON(), nullable=False),
+        sa.Column("phases", sa.JSON(), nullable=False),
         sa.CheckConstraint("cost_nano >= 0", name="ck_usage_event_cost"),
         sa.CheckConstraint("input_cached >= 0", name="ck_usage_event_input_cached"),
         sa.CheckConstraint("input_uncached >= 0", name="ck_usage_event_input_uncached"),

@@ -80,7 +80,7 @@ def test_an_answer_is_filtered_by_the_policy_that_was_admitted(policy: str):
 def test_every_fact_that_is_billed_by_is_sealed_or_tried_above():
     """A new field of an event is one of these, or a matter of when and how it ran."""
     ran = {"ended_ms", "reason", "claimed_ms", "first_token_ms", "code", "claims", "recomputed_tokens"}
-    ran |= {"priority", "trace_id", "verdicts"}
+    ran |= {"priority", "trace_id", "verdicts", "phases"}
     of_sums = {"cost_nano", "input_cached"}  # the biller's own, and input with what is not cached
     assert set(UsageEvent.__struct_fields__) == set(FORGED) | ran | of_sums
 

@@ -1,4 +1,4 @@
-"""Policy, class, trace and safety verdicts of an event: booked as they came, held where they were made up."""
+"""Policy, class, trace, verdicts and phases of an event: booked as they came, held where made up."""
 
 from typing import Any
 
@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from billing.booking.assess import Quarantined, assess
 from billing.booking.event_bounds import beyond_bounds
 from billing.posting.biller import post
-from billing.usage import UsageEvent, decode, encode, verdicts_of
+from billing.requests.explain import booked_of
+from billing.usage import (
+    Phase,
+    PhaseKind,
+    RequestPhase,
+    UsageEvent,
+    decode,
+    encode,
+    ended_phases,
+    verdicts_of,
+)
 from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import found
@@ -35,6 +45,8 @@ BEYOND: dict[str, dict[str, Any]] = {
     "an action that there is not": {"verdicts": {"email": {"praise": 1}}},
     "less than nothing": {"verdicts": {"email": {"flag": -1}}},
     "more than anything": {"verdicts": {"email": {"flag": MOST + 1}}},
+    "more phases than there may be": {"phases": [("lost", 1)] * 17},
+    "a phase that there is not": {"phases": [("queued", 0), ("praised", 1)]},
 }
 
 
@@ -72,6 +84,37 @@ def test_what_an_honest_end_counts_is_within_bounds(counts: dict[tuple[str, str]
     assert beyond_bounds(an_event(verdicts=verdicts_of(counts))) == ""
 
 
+@given(st.lists(st.tuples(st.sampled_from(["queued", "lost", "ended", "x", ""]), st.integers()), max_size=40))
+def test_the_phases_of_an_honest_end_are_within_bounds(phases: list[Phase]) -> None:
+    """Whatever was in the record: no answer goes unbilled for them, and its end is the last."""
+    event = an_event(phases=ended_phases(phases, PhaseKind.ENDED, 1_000))
+    assert beyond_bounds(event) == ""
+    times = [ms for _, ms in event.phases]
+    assert times == sorted(times)
+    assert event.phases[-1] == ("ended", 1_000)
+
+
+async def test_phases_are_booked_in_order_and_within_the_request(database: Database) -> None:
+    """As other times are; and the request's explanation has them."""
+    told = [("queued", -7), ("claimed", 90), ("decode", 80), ("lost", 1 << 62), ("ended", 1_000)]
+    await post(database, "default", [encode(an_event(phases=told))])
+    booked = await booked_of(database, "t1", "r1")
+    assert booked is not None
+    expected = [("queued", 0), ("claimed", 90), ("decode", 90), ("lost", 1_000), ("ended", 1_000)]
+    assert booked.phases == [RequestPhase(*phase) for phase in expected]
+    assert await found(database) == ""
+
+
+@pytest.mark.parametrize(
+    "phases", [[["queued"]], [["queued", 1, 2]], [[1, "queued"]], {"queued": 1}, ["queued"]]
+)
+def test_phases_that_are_none_cannot_be_read(phases: object) -> None:
+    """The event is held whole."""
+    facts = msgspec.msgpack.decode(encode(an_event())) | {"phases": phases}
+    (held,) = assess("default", [msgspec.msgpack.encode(facts)], 3_000).held
+    assert held.reason == Quarantined.UNDECODABLE
+
+
 async def test_verdicts_class_and_trace_are_booked_and_proved(database: Database) -> None:
     """As they came, in one order, in either database; the books that have them are whole."""
     facts = {"policy": POLICY, "priority": "bulk", "trace_id": TRACE_ID}
@@ -93,9 +136,15 @@ async def test_verdicts_class_and_trace_are_booked_and_proved(database: Database
 def test_events_of_before_are_read_and_written_as_before() -> None:
     """Workers and billers of two versions run side by side, and journals keep old events: the bytes of an
     event that no policy has to do with are the same."""
-    new = {"policy", "priority", "trace_id", "verdicts"}
+    new = {"policy", "priority", "trace_id", "verdicts", "phases"}
     facts = msgspec.msgpack.decode(encode(an_event()))
     assert not new & set(facts)
     event = decode(msgspec.msgpack.encode(facts))
-    assert (event.policy, event.priority, event.trace_id, event.verdicts) == ("", "", "", {})
+    assert (event.policy, event.priority, event.trace_id, event.verdicts, event.phases) == (
+        "",
+        "",
+        "",
+        {},
+        [],
+    )
     assert set(facts) < set(UsageEvent.__struct_fields__)

@@ -53,6 +53,7 @@ EDITS = {
     "priority_class": "'bulk'",
     "trace_id": "'another'",
     "safety_verdicts": '\'{"email": {"flag": 9}}\'',
+    "phases": "'[[\"queued\", 9]]'",
     "posted_ms": "posted_ms + 1",
 }
 
