@@ -20,7 +20,7 @@ from billing.usage import sided
 from core.operations import MoneyAmount, flat_facts
 from core.terminal.terminal import print_json
 from core.terminal.terminal_tables import Block, Table, print_blocks
-from engine.cli.formatting import NOTHING, duration, time_of_day
+from engine.cli.formatting import NOTHING, duration, life, time_of_day
 from engine.operations.explain import Explained
 from engine.operations.inspection import RequestDetail
 from engine.operations.requests import ExplainRequest, explain_request
@@ -87,6 +87,8 @@ def _billed(booked: BookedRequest) -> Facts:
     cached = f"{booked.input_uncached + booked.input_cached} input ({booked.input_cached} cached)"
     again = f"{booked.claims} claims, {booked.recomputed_tokens} computed again"
     yield "tokens", f"{cached}, {booked.output_text + booked.output_reasoning} output; {again}"
+    if booked.phases:
+        yield "life", life(booked.phases)
     price = booked.price
     yield (
         "prices",
@@ -182,6 +184,8 @@ def _in_pool(found: RequestDetail) -> Facts:
             f"{found.preempts} preemptions"
         ),
     )
+    if found.phases:
+        yield "life", life(found.phases)
     times = {"accepted": row.accepted_ms, "claimed": row.claimed_ms, "first token": row.first_token_ms}
     for name, at in {**times, "deadline": row.deadline_ms}.items():
         yield name, time_of_day(at) or NOTHING

@@ -1,7 +1,9 @@
 """Texts and tables in which this package's commands print their results. Pure."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from billing.usage import RequestPhase
 from core.clock import CALENDAR_MS_MAX
 from core.terminal.terminal_tables import Table
 from engine.operations.worker_rows import WorkerRow
@@ -39,6 +41,11 @@ def duration(ms: int | None) -> str:
     if ms < 120_000:
         return f"{ms / 1000:.1f} s"
     return f"{ms // 60_000} min" if ms < 7_200_000 else f"{ms // 3_600_000} h"
+
+
+def life(phases: Sequence[RequestPhase]) -> str:
+    """A request's phases in a line: each with the time since its acceptance."""
+    return ", ".join(f"{phase.kind} {duration(phase.at_ms)}" for phase in phases)
 
 
 def time_of_day(unix_ms: int) -> str | None:

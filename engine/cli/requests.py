@@ -12,7 +12,7 @@ from core.errors import StartupError
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import Table, print_blocks
 from engine.cli.explain import explain_command
-from engine.cli.formatting import NOTHING, duration, time_of_day, worker_table
+from engine.cli.formatting import NOTHING, duration, life, time_of_day, worker_table
 from engine.cli.migrate import migrate
 from engine.operations import requests
 from engine.operations.inspection import InspectedRequest, RequestDetail
@@ -145,6 +145,8 @@ def _lines(found: RequestDetail, came_from: list[str], names: Mapping[str, str])
     )
     kept = "none kept" if found.log_first is None else f"{found.log_first} to {row.log_head}"
     yield "log", f"entries {kept}, epoch {found.epoch}, {found.visible} characters"
+    if found.phases:
+        yield "life", life(found.phases)
     times = {"accepted": row.accepted_ms, "claimed": row.claimed_ms, "first token": row.first_token_ms}
     for name, at in {**times, "deadline": row.deadline_ms}.items():
         yield name, time_of_day(at) or NOTHING

@@ -8,7 +8,7 @@ whose text was shown; everything else bills what was sampled. A request that nev
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -46,7 +46,8 @@ _Shown = tuple[str, Mapping[tuple[str, str], int]]
 class EndFacts:
     """Facts about a request at its end. `text` is the final visible text, `n` the sampled tokens, `covered`
     those whose text was shown; times are Unix ms, 0 where never reached. `safety`: category and scope of the
-    rule that blocked it; `verdicts`: how often its policy found something, by (category, action)."""
+    rule that blocked it; `verdicts`: how often its policy found something, by (category, action); `phases`:
+    of its life before its end."""
 
     tenant: str
     request: str
@@ -65,6 +66,7 @@ class EndFacts:
     code: str = ""
     safety: tuple[str, str] | None = None
     verdicts: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    phases: Sequence[usage.Phase] = ()
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,13 @@ def end_payload(facts: EndFacts, request: RequestInput) -> RequestEnd:
         priority=request.priority.value if request.priority else "",
         trace_id=found[1] if (found := TRACEPARENT.fullmatch(request.trace)) else "",
         verdicts=usage.verdicts_of(_verdicts(facts, request)),
+        phases=usage.ended_phases(facts.phases, _last(facts), facts.ended_ms - request.accepted_ms),
     )
     return RequestEnd(_payload(facts, counts, event), event)
+
+
+def _last(facts: EndFacts) -> usage.PhaseKind:
+    return usage.PhaseKind.BLOCKED if facts.reason is EndReason.BLOCKED else usage.PhaseKind.ENDED
 
 
 def _verdicts(facts: EndFacts, request: RequestInput) -> Counter[tuple[str, str]]:
@@ -302,4 +309,5 @@ def _facts(
         recomputed_tokens=found.recomputed_tokens,
         code=code,
         verdicts=verdicts,
+        phases=found.phases,
     )

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from billing import usage
+from billing.usage import RequestPhase
 from core.redis.members import names, readable, reading
 from core.redis.unreadable import Unreadable, read
 from engine.node.reports import PoolNodes
 from engine.operations.worker_rows import WorkerRow, registered, unregistered, with_gpu
 from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
+from engine.queue.phases import read_phases
 from engine.request import PriorityClass, RequestStatus
 
 PAGE = 500
@@ -26,7 +28,7 @@ COUNTER_UNIT = 1000  # thousandths, as in engine/queue/lua/prelude/fair.lua
 FIELDS = (
     *("status", "class", "lane", "worker", "warm", "model", "fingerprint", "epoch", "cn", "n", "o", "prompt"),
     *("visible", "granted", "cached", "covered", "recomputed", "deaths", "preempts", "control"),
-    *("order", "accepted", "claimed", "first", "deadline", "dest"),
+    *("order", "accepted", "claimed", "first", "deadline", "dest", "phases"),
 )
 
 
@@ -56,7 +58,7 @@ class InspectedRequest(msgspec.Struct, frozen=True):
 class RequestDetail(msgspec.Struct, frozen=True):
     """Everything about one request but its texts. `older`: requests of its class that wait longer, None where
     it does not wait; `readers`: gateway -> reading | stuck; `log_first`: the oldest entry kept; `parked_ms`:
-    when it was parked, 0 where it is not."""
+    when it was parked, 0 where it is not; `phases`: of its life so far."""
 
     row: InspectedRequest
     warm: str
@@ -76,6 +78,7 @@ class RequestDetail(msgspec.Struct, frozen=True):
     readers: dict[str, str]
     now_ms: int
     parked_ms: int = 0
+    phases: list[RequestPhase] = []
 
 
 class ClassRow(msgspec.Struct, frozen=True):
@@ -204,6 +207,7 @@ class Inspection:
             readers={_text(gateway): _text(state) for gateway, state in readers.items()},
             now_ms=await self._queue.now_ms(),
             parked_ms=_whole(since or 0),
+            phases=[RequestPhase(*phase) for phase in read_phases(fields["phases"])],
         )
 
     async def snapshot(self) -> PoolSnapshot:

@@ -10,7 +10,7 @@ from engine.queue import script_calls as calls
 from engine.queue import script_replies as replies
 
 FOLDER = Path(__file__).parent / "lua"
-STATES = ("log", "fair", "restarts", "states")
+STATES = ("log", "fair", "restarts", "phases", "states")
 
 Call = TypeVar("Call", bound=ScriptCall)
 Reply = TypeVar("Reply")

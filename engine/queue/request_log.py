@@ -155,3 +155,15 @@ def _within(bytes_max: int | None, entries: Iterator[Entry]) -> Iterator[Entry]:
             return
         used += size
         yield entry
+
+
+def text_pieces(text: str, bytes_max: int) -> list[str]:
+    """`text` in pieces of at most `bytes_max` UTF-8 bytes, cut between code points."""
+    if len(text) * 4 <= bytes_max:
+        return [text] if text else []
+    encoded, pieces = text.encode(), list[str]()
+    while encoded:
+        piece = encoded[:bytes_max].decode(errors="ignore")
+        pieces.append(piece)
+        encoded = encoded[len(piece.encode()) :]
+    return pieces

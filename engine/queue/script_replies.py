@@ -9,6 +9,7 @@ from core.errors import Refusal
 from core.redis.script_calls import ScriptReply
 from core.redis.unreadable import Unreadable, read
 from engine.queue.migration_orders import MigrationOrder
+from engine.queue.phases import read_phases
 from engine.queue.types import (
     AppendCode,
     Appended,
@@ -86,6 +87,7 @@ class ClaimRow(
     recomputed_tokens: int
     covered: int
     priority: str = ""
+    phases: str = ""
 
 
 class ClaimsReply(ScriptReply, kw_only=True):
@@ -256,6 +258,7 @@ def _claim(row: ClaimRow, packed: bytes, tokens: bytes) -> Claim:
         recomputed_tokens=row.recomputed_tokens,
         covered=row.covered,
         priority=row.priority,
+        phases=read_phases(row.phases),
     )
 
 
@@ -367,4 +370,5 @@ def unowned(fields: Mapping[bytes, bytes], packed: bytes) -> UnownedRequest:
         recomputed_tokens=int(fields[b"recomputed"]),
         input=packed,
         priority=fields.get(b"class", b"").decode(errors="replace"),
+        phases=read_phases(fields.get(b"phases", b"").decode(errors="replace")),
     )

@@ -1,11 +1,13 @@
 """Arguments and results of the queue's operations. Times are Unix milliseconds, tokens u32 little-endian."""
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
 
+from billing.usage import Phase
 from engine.queue.migration_orders import MigrationOrder
 from engine.request import Control, Entry, PriorityClass, RequestStatus
 
@@ -107,7 +109,8 @@ class Claim(msgspec.Struct, frozen=True):
 
     `raw` and `visible`: code points of the text that are decided, and shown; `claimed_ms`: of the first
     claim; `covered`: tokens whose text was shown; `recomputed_tokens`: computed again because of earlier
-    claims, this one's start included; `priority`: the class it runs in, for figures.
+    claims, this one's start included; `priority`: the class it runs in, for figures; `phases`: of its life so
+    far.
     """
 
     tenant: str
@@ -130,6 +133,7 @@ class Claim(msgspec.Struct, frozen=True):
     recomputed_tokens: int = 0
     covered: int = 0
     priority: str = ""
+    phases: Sequence[Phase] = ()
 
 
 class ClaimReply(msgspec.Struct, frozen=True):
@@ -292,7 +296,7 @@ class Reaped(msgspec.Struct, frozen=True):
 
 class UnownedRequest(msgspec.Struct, frozen=True):
     """The record of a request, for ending it. `covered`: tokens whose text was shown; `priority`: its class,
-    for figures."""
+    for figures; `phases`: of its life so far."""
 
     status: RequestStatus
     model: str
@@ -311,6 +315,7 @@ class UnownedRequest(msgspec.Struct, frozen=True):
     recomputed_tokens: int
     input: bytes
     priority: str
+    phases: Sequence[Phase] = ()
 
 
 class Hint(msgspec.Struct, frozen=True):

@@ -15,9 +15,11 @@ import msgspec
 from tokenizers import Tokenizer
 
 from billing import usage
-from billing.usage import UsageEvent
+from billing.usage import PhaseKind, UsageEvent
 from core.redis.unreadable import Unreadable, read
 from engine.lifecycle.finish import EndFacts, end_payload
+from engine.queue.phases import KnownPhases
+from engine.queue.request_log import text_pieces
 from engine.queue.types import Append, Appended, Claim, ReleaseWhy
 from engine.request import EndReason, Entry, EntryKind, RequestInput, input_decoder
 from engine.safety.answer_views import view_for
@@ -91,6 +93,7 @@ class ClaimedRequest:
         self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling, self._filter)
         self._cached: int | None = None
         self.first_token_ms = claim.first_token_ms
+        self._phases = KnownPhases(claim.phases, self.request.accepted_ms)
         self.gaps_ms: list[int] = []  # between its tokens, as far as nobody counted them
         self._sampled_ms = 0
         self._fresh: Released = []  # visible text and flags that no entry holds yet
@@ -138,6 +141,8 @@ class ClaimedRequest:
     def take(self, ids: Sequence[int], cached: int, now_ms: int, finished: EndReason | None = None) -> None:
         """Take the ids of one step; those after the answer's end are dropped. `finished`: the reason why the
         engine samples no more."""
+        if self.prefilling:
+            self._phases.begin(PhaseKind.DECODE, now_ms)
         self.prefilling = False
         if self._cached is None:
             self._cached = cached
@@ -164,6 +169,7 @@ class ClaimedRequest:
         """Milliseconds without a grant, from the first call on."""
         if self._waiting_since_ms is None:
             self._waiting_since_ms = now_ms
+            self._phases.begin(PhaseKind.GRANT, now_ms)
         return now_ms - self._waiting_since_ms
 
     @property
@@ -324,7 +330,7 @@ class ClaimedRequest:
             self._add(EntryKind.END, value=ending.payload)
 
     def _add_text(self, text: str) -> None:
-        for piece in _pieces(text, self._entry_bytes_max):
+        for piece in text_pieces(text, self._entry_bytes_max):
             start, self._position = self._position, self._position + len(piece)
             self._add(EntryKind.TEXT, piece, start)
 
@@ -353,6 +359,7 @@ class ClaimedRequest:
             code=code,
             safety=(block.category, block.scope) if block and reason is EndReason.BLOCKED else None,
             verdicts=self._filter.counts if self._filter else Counter(),
+            phases=self._phases.all,
         )
 
 
@@ -385,15 +392,3 @@ def _filter_for(request: RequestInput, policies: KnownPolicies) -> Filter | None
 def _parts(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
     request = input_decoder.decode(claim.input)
     return request, ids_from(request.prompt), ids_from(claim.tokens)
-
-
-def _pieces(text: str, bytes_max: int) -> list[str]:
-    """`text` in pieces of at most `bytes_max` UTF-8 bytes, cut between code points."""
-    if len(text) * 4 <= bytes_max:
-        return [text] if text else []
-    encoded, pieces = text.encode(), list[str]()
-    while encoded:
-        piece = encoded[:bytes_max].decode(errors="ignore")
-        pieces.append(piece)
-        encoded = encoded[len(piece.encode()) :]
-    return pieces

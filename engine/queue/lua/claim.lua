@@ -36,6 +36,7 @@ local ROW = {
   'cached',
   'recomputed',
   'covered',
+  'phases',
 }
 
 local function list_of(value)
@@ -52,9 +53,10 @@ local function row_of(pick)
     return nil
   end
   local row = { tenant = t, id = id, ck = ck, class = values[2] or '' }
-  for at = 3, #ROW do
+  for at = 3, #ROW - 1 do
     row[ROW[at]] = number_of(values[at])
   end
+  row.phases = known_phases(values[#ROW])
   return row
 end
 
@@ -206,9 +208,8 @@ local function take(found)
     renew_epoch(t, id)
   end
   leave_line(t, id, found.class)
-  -- stylua: ignore
-  call('HSET', req, 'status', 'running', 'ck', ck, 'worker', name, 'taken', int(NOW),
-    'inc', incarnation())
+  call('HSET', req, 'status', 'running', 'ck', ck, 'worker', name, 'taken', int(NOW), 'inc', incarnation())
+  begin_phase(t, id, 'claimed')
   call('SADD', P .. 'run:' .. t, id)
   call('SADD', P .. 'claims:' .. name, member_of(t, id))
   if call('HINCRBY', req, 'cn', 1) == 1 then
@@ -252,7 +253,9 @@ end
 -- meanwhile. Without slots, what it waits for is one of them.
 local function room_is_coming()
   local coming = false
-  if picks_max == 0 and next_in('interactive') then
+  local first = picks_max == 0 and next_in('interactive')
+  if first then
+    note_wait(first.t, first.head.id, first.head.phases, 'room')
     victims = make_room(name, 0, 1)
   elseif wanted < math.huge then
     victims, coming = make_room(name, wanted - kv, 0)

@@ -36,7 +36,8 @@ end
 left_alone(t, id)
 if place == 'parked' then
   call('ZADD', P .. 'parked', int(NOW), member)
+  begin_phase(t, id, 'parked')
 else
-  enter_line(t, id, class, order)
+  enter_line(t, id, class, order, 'queued')
 end
 return 1

@@ -29,6 +29,7 @@ local due = call('ZSCORE', P .. 'deadlines', member) or call('HGET', req, 'deadl
 -- stylua: ignore
 call('HSET', req, 'status', 'moving', 'dest', args.dest, 'hop', args.hop, 'due', int(number_of(due)),
   'ordered', args.ordered_ms, 'seal', args.seal, 'place', status == 'parked' and 'parked' or 'queued')
+begin_phase(t, id, 'moved')
 call('ZREM', P .. 'deadlines', member)
 call('ZREM', P .. 'unread', member)
 call('ZADD', P .. 'moving', int(NOW + args.retry_ms), member)

@@ -14,7 +14,7 @@ end
 notice_restart()
 if why == 'grant' or why == 'park' and bit.band(number_of(control), PARK) ~= 0 then
   take_back(t, id, 'parked')
-  park_waiting(t, id)
+  park_waiting(t, id, why == 'grant' and 'grant' or 'parked')
 elseif why == 'park' then
   -- A reader caught up between the order to park and this release.
   requeue(t, id, 'preempt', nil, deaths_max)

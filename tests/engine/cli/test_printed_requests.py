@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from billing.api import UNLIMITED_TOKENS, HeldRequest
+from billing.usage import RequestPhase
 from core.operations import MoneyAmount
 from core.terminal.terminal_tables import print_blocks
 from engine.cli import explain, requests
@@ -59,7 +60,9 @@ def test_one_request_is_told_whole():
     """Where it is, what it has cost, and who reads it."""
     row = a_row(claims=2, worker="w1", claimed_ms=AT_MS, first_token_ms=AT_MS + 1)
     readers = {"g2": "stuck", "g1": "reading"}
-    told = a_detail(row, older=9, log_first=3, readers=readers, came_from=["far", "farther"])
+    phases = [RequestPhase("queued", 2), RequestPhase("claimed", 2_000)]
+    came_from = ["far", "farther"]
+    told = a_detail(row, older=9, log_first=3, readers=readers, came_from=came_from, phases=phases)
     assert told == {
         "request": ID,
         "tenant": "t1",
@@ -72,6 +75,7 @@ def test_one_request_is_told_whole():
         "claims": "2, 7 engine deaths in a row, 8 preemptions",
         "tokens": "10 prompt (5 cached), 20 sampled (3 shown), 4 granted, 6 computed again",
         "log": "entries 3 to 30, epoch 1, 2 characters",
+        "life": "queued 2 ms, claimed 2.0 s",
         "accepted": "2027-01-15T07:59:58.123+00:00",
         "claimed": "2027-01-15T08:00:00.123+00:00",
         "first token": "2027-01-15T08:00:00.124+00:00",

@@ -66,6 +66,7 @@ def test_the_end_names_usage_cost_times_and_hash():
         asked_input=10,
         asked_output=64,
         seal=b"sealed",
+        phases=[("ended", 900)],
     )
     assert b" " not in ending.payload
 
@@ -148,6 +149,16 @@ def test_an_end_counts_no_more_than_what_is_booked():
         f"c{number:02}": dict.fromkeys(("flag", "redact"), (1 << 31) - 1) for number in range(64)
     }
     assert beyond_bounds(event) == ""
+
+
+def test_an_event_has_the_phases_and_how_it_ended():
+    """In order and within its life, whatever their clocks said; the end is there however many came before."""
+    before = [("queued", -3), ("claimed", 40), ("decode", 30), ("lost", 5_000), ("a worker's own", 1)]
+    ending = end_payload(facts(phases=before), REQUEST).event
+    assert ending.phases == [("queued", 0), ("claimed", 40), ("decode", 40), ("lost", 900), ("ended", 900)]
+    many = end_payload(facts(reason=EndReason.BLOCKED, phases=[("drain", 1)] * 30), REQUEST).event
+    assert many.phases == [("drain", 1)] * 15 + [("blocked", 900)]
+    assert beyond_bounds(ending) == beyond_bounds(many) == ""
 
 
 def test_times_that_were_never_reached():

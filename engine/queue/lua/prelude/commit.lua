@@ -87,6 +87,8 @@ local function store(item, tokens, record)
     end
     if record[15] == '1' then
       clear_suspect(t, id, record[13])
+      local phases, accepted = unpack(call('HMGET', req, 'phases', 'accepted'))
+      put('phases', with_phase(phases, accepted, 'decode'))
     end
     if record[12] == 'large' then
       call('SREM', P .. 'bigs:' .. record[13], member_of(t, id))

@@ -74,17 +74,19 @@ local function block_at_cap(t)
   end
 end
 
--- Where a tenant stands that has a request waiting in this class.
+-- Where a tenant stands that has a request waiting in this class. Replies whether a cap stops it there.
 local function enter_class(t, class)
   if call('ZSCORE', P .. 'act:' .. class, t) then
     wake_workers()
-  elseif call('SISMEMBER', P .. 'blocked:' .. class, t) == 0 then
-    if is_at_cap(t) then
-      call('SADD', P .. 'blocked:' .. class, t)
-    else
-      become_eligible(t, class)
-    end
+    return false
+  elseif call('SISMEMBER', P .. 'blocked:' .. class, t) == 1 then
+    return true
+  elseif is_at_cap(t) then
+    call('SADD', P .. 'blocked:' .. class, t)
+    return true
   end
+  become_eligible(t, class)
+  return false
 end
 
 -- Under its caps again, perhaps.

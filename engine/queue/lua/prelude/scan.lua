@@ -16,6 +16,7 @@ local WAITING = {
   'warm',
   'warm_until',
   'crowd',
+  'phases',
 }
 
 -- `judge(candidate, left under its tenant's cap)` says why a candidate cannot be taken ('cap', 'room' or 'other'), nil
@@ -68,6 +69,7 @@ local function candidate_of(line, t, id)
     warm = values[12] or '',
     warm_until = number_of(values[13]),
     crowd = number_of(values[14]),
+    phases = values[15],
   }
 end
 
@@ -86,6 +88,9 @@ local function first_in(line, tenant, lane, left)
         return found
       end
       tenant.refused[ids[at]] = why
+      if why ~= 'other' then
+        note_wait(tenant.t, ids[at], found.phases, why)
+      end
     end
     capped = capped + (why == 'cap' and 1 or 0)
   end

@@ -3,13 +3,16 @@ local WARM_TOKENS_PER_SECOND = 10000 -- where its worker does not say how fast i
 local INFO_MAX = 65536 -- characters of what a worker says of itself
 local WARM_MS_MAX = { interactive = 300, standard = 2000, bulk = 2000 }
 
--- Large requests have a lane of their own: one that does not fit holds up no smaller one.
-local function enter_line(t, id, class, order)
+-- Large requests have a lane of their own: one that does not fit holds up no smaller one. `why`: what brought it here.
+local function enter_line(t, id, class, order, why)
   local lane = call('HGET', key('req', t, id), 'lane') == 'large' and 'big:' or 'ids:'
   class, order = class_of(class), int(number_of(order))
   call('ZADD', P .. lane .. class .. ':' .. t, order, id)
   call('ZADD', P .. 'age:' .. class, order, member_of(t, id))
-  enter_class(t, class)
+  begin_phase(t, id, why)
+  if enter_class(t, class) then
+    begin_phase(t, id, 'cap')
+  end
 end
 
 local function leave_line(t, id, class)
@@ -113,6 +116,8 @@ local function take_back(t, id, status, why)
   end
 end
 
+local REQUEUED = { lost = 'lost', preempt = 'preempt' } -- else its worker drains
+
 -- `crowd`: with how many that had logged nothing yet it was when its engine died; nil where that is not why it comes
 -- back.
 local function requeue(t, id, why, crowd, deaths_max)
@@ -125,13 +130,14 @@ local function requeue(t, id, why, crowd, deaths_max)
     end
   end
   local class, order = unpack(call('HMGET', req, 'class', 'order'))
-  enter_line(t, id, class, order)
+  enter_line(t, id, class, order, REQUEUED[why] or 'drain')
   log_event(t, id, 'moved', '{"why":"' .. why .. '"}')
 end
 
-local function park_waiting(t, id)
+local function park_waiting(t, id, why)
   call('HSET', key('req', t, id), 'status', 'parked')
   call('ZADD', P .. 'parked', int(NOW), member_of(t, id))
+  begin_phase(t, id, why)
   log_event(t, id, 'parked')
 end
 
@@ -143,7 +149,7 @@ local function park(t, id)
     set_control(t, id, PARK)
   elseif status == 'queued' then
     leave_line(t, id, class)
-    park_waiting(t, id)
+    park_waiting(t, id, 'parked')
   end
   return status
 end
@@ -175,7 +181,7 @@ local function unpark(t, id, class)
     call('ZREM', P .. 'parked', member_of(t, id))
     call('ZREM', P .. 'unread', member_of(t, id))
     call('HSET', req, 'status', 'queued', 'class', class_of(class or old))
-    enter_line(t, id, class or old, order)
+    enter_line(t, id, class or old, order, 'queued')
     log_event(t, id, 'resumed')
   end
   return status
@@ -192,8 +198,10 @@ end
 -- its usage event is in the stream (`at`), and whose claim it was: a retried append finds it.
 local function finish(t, id, at, keep)
   local req, log = key('req', t, id), key('log', t, id)
-  local class, worker, ck = unpack(call('HMGET', req, 'class', 'worker', 'ck'))
-  call('HSET', req, 'status', 'ended', 'ck', '', 'worker', '', 'end_at', at, 'end_ck', ck or '')
+  local class, worker, ck, phases, accepted = unpack(call('HMGET', req, 'class', 'worker', 'ck', 'phases', 'accepted'))
+  -- stylua: ignore
+  call('HSET', req, 'status', 'ended', 'ck', '', 'worker', '', 'end_at', at, 'end_ck', ck or '',
+    'phases', with_phase(phases, accepted, 'ended'))
   call('DEL', key('tok', t, id), key('in', t, id))
   call('ZREM', P .. 'deadlines', member_of(t, id))
   call('ZREM', P .. 'unread', member_of(t, id))
