@@ -41,8 +41,7 @@ from billing.people.persons import ensure_owner
 from billing.people.sign_in import SignIns
 from billing.periods import Calendar, Period, PeriodWindow, month_number, window_at, zone_named
 from billing.prices.book import offered_prices, pinned_prices
-from billing.prices.calendars import calendar_of
-from billing.prices.rating import Counts, Meter, PricedQuantity, counts_of, rate
+from billing.prices.rating import Counts, Meter, counts_of, rate
 from billing.quota.bindings import Bindings
 from billing.quota.client import Quota
 from billing.quota.lapsed_requests import release_lapsed
@@ -62,7 +61,6 @@ from billing.quota.types import (
     MoneySum,
     PostedSums,
     Remaining,
-    Settled,
 )
 from billing.quota.unposted_usage import unacknowledged as unacknowledged_events
 from billing.reconciliation.comparison import MEANING, Check, Comparison, ComparisonState
@@ -140,6 +138,7 @@ from billing.tenants.sessions import (
     principal_of_session_id,
     sessions_of,
 )
+from billing.tenants.shown_names import key_names, project_names
 from billing.tenants.sign_in_links import SignInLink, make_link_code, read_link_code
 from billing.tenants.tenancy import (
     ACCESS_CHANGED,
@@ -160,7 +159,7 @@ from billing.tenants.tenancy import (
 from billing.tenants.users import user_id, user_is_closed, user_named, user_names
 from billing.unit_of_work.actors import OperationActor, local_actor
 from billing.unit_of_work.change_stream import RecordedChange, read_changes
-from billing.unit_of_work.listing import ListQuestion, listed_page
+from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.perform import Performed, perform
 from billing.unit_of_work.progress import OperationProgress, StartedRun
 from billing.unit_of_work.replies import clear_replies
@@ -248,7 +247,6 @@ __all__ = [
     "PoolTerms",
     "PostedSums",
     "PriceOffer",
-    "PricedQuantity",
     "Principal",
     "Project",
     "Quota",
@@ -266,7 +264,6 @@ __all__ = [
     "SafetyPolicy",
     "Scope",
     "SealedAdmission",
-    "Settled",
     "SignInLink",
     "SignIns",
     "SignedInPerson",
@@ -291,7 +288,6 @@ __all__ = [
     "authenticate_key",
     "billed_or_held",
     "booked_of",
-    "calendar_of",
     "check_question",
     "clear_person_sessions",
     "clear_replies",
@@ -324,6 +320,7 @@ __all__ = [
     "is_suspended_token",
     "is_throttling",
     "key_for_link",
+    "key_names",
     "keys_of_requests",
     "list_budgets",
     "list_findings",
@@ -332,7 +329,6 @@ __all__ = [
     "list_policies",
     "list_tenants",
     "list_terms",
-    "listed_page",
     "local_actor",
     "lock_settings",
     "make_link_code",
@@ -353,6 +349,7 @@ __all__ = [
     "principal_of_key",
     "principal_of_session",
     "principal_of_session_id",
+    "project_names",
     "publish_news",
     "publish_session_end",
     "push_limits",

@@ -18,6 +18,7 @@ COMMAND_LINES = {
     "models": "The models that requests can name.",
     "workers": "The processes that run the models.",
     "requests": "Requests: in a pool, and those that are over.",
+    "connections": "Connections of a tenant's clients, and why the last ones ended.",
     "queue": "The line of requests in front of a pool's workers.",
     "safety": "What is looked for in texts: rules of the platform, of tenants and of projects.",
     "biller": "Post the usage of ended requests to the database, each exactly once.",

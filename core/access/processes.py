@@ -61,6 +61,7 @@ COUNTS = ("T:rate:", "T:rate~:", "T:conc:", "T:conc~:", "T:money:", "T:money~:")
 SETTLING = ("T:rq:", "T:conc", "T:live", "T:posted", "T:windows", "T:dropped", *COUNTS)
 QUOTAS = (*SETTLING, "T:moneys", "T:cancel:", "T:shadowed")
 SESSIONS = ("T:sess:", "T:ticket:", "T:conns:")
+CONNECTIONS = ("T:asked:", "T:closes")  # what gateways tell of their connections
 # An installation's keys: `I:` stands for its name.
 POOLS = "I:pools"
 REFUSED = "I:refused"
@@ -94,7 +95,7 @@ GATEWAY = ProcessKind(
     "gateway",
     reads=READY,
     writes=(
-        *(*POOL, *POLICIES, *QUOTAS, *SESSIONS),
+        *(*POOL, *POLICIES, *QUOTAS, *SESSIONS, *CONNECTIONS),
         *(POOLS, REFUSED, FIGURES, OPEN_TENANTS, SIGN_IN_CODES),
     ),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
@@ -173,7 +174,7 @@ CONSOLE_SECRETS = (
 )
 CONSOLE = ProcessKind(
     "console-operators",
-    reads=(*POOL, *QUOTAS, FIGURES),
+    reads=(*POOL, *QUOTAS, *CONNECTIONS, FIGURES),
     writes=(*SIGNED_IN, *CANCELLED, *WORKERS, *POLICIES, *SUPERVISED, "P:grave:", "T:moneys"),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, CONSOLE_COMMANDS),
@@ -181,7 +182,7 @@ CONSOLE = ProcessKind(
 )
 PORTAL = ProcessKind(
     "console-tenants",
-    reads=("P:workers", "P:worker:", *SUPERVISED, "T:moneys", "T:shadowed"),
+    reads=("P:workers", "P:worker:", *SUPERVISED, "T:moneys", "T:shadowed", *CONNECTIONS),
     writes=(*SIGNED_IN, *CANCELLED),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, CONSOLE_COMMANDS),
@@ -189,7 +190,7 @@ PORTAL = ProcessKind(
 )
 OPERATOR = ProcessKind(
     "operator",
-    reads=(FIGURES,),
+    reads=(FIGURES, *CONNECTIONS),
     writes=(
         *POOL,
         *POLICIES,

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 from billing.usage import RequestPhase
 from core.clock import CALENDAR_MS_MAX
+from core.redis.gateway_questions import ReaderFacts
+from core.terminal.safe_text import printable_line
 from core.terminal.terminal_tables import Table
 from engine.operations.worker_rows import WorkerRow
 
@@ -28,6 +30,25 @@ def worker_table(rows: list[WorkerRow]) -> Table:
             NOTHING if row.gpu is None or row.gpu.temperature is None else f"{row.gpu.temperature} °C",
             duration(row.lease_ms or None),
             row.why,
+        )
+    return table
+
+
+def reader_table(readers: list[ReaderFacts], now_ms: int) -> Table:
+    """Readers of one request, one a line."""
+    table = Table(ruled=True)
+    table.columns("connection", min_width=36)
+    table.columns("client", "gateway", "state", min_width=8)
+    table.columns(
+        "behind", "unacked", "window", "bytes", "of", "paused for", "stuck for", right=True, whole=True
+    )
+    for each in readers:
+        since = (each.paused_since_ms, each.stuck_since_ms)
+        table.row(
+            *(each.connection, printable_line(each.client) or NOTHING, each.gateway or NOTHING, each.state),
+            *(str(each.behind), str(each.unacked_events), str(each.window_events)),
+            *(str(each.unacked_bytes), str(each.window_bytes)),
+            *(duration(max(0, now_ms - at)) if at else NOTHING for at in since),
         )
     return table
 

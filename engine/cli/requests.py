@@ -12,7 +12,7 @@ from core.errors import StartupError
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import Table, print_blocks
 from engine.cli.explain import explain_command
-from engine.cli.formatting import NOTHING, duration, life, time_of_day, worker_table
+from engine.cli.formatting import NOTHING, duration, life, reader_table, time_of_day, worker_table
 from engine.cli.migrate import migrate
 from engine.operations import requests
 from engine.operations.inspection import InspectedRequest, RequestDetail
@@ -67,12 +67,17 @@ def show(ask: NameRequest, how: CommandTerms) -> None:
     """Where the request ID is, how far it got, who reads it. One that has moved is shown where it is now."""
     shown = answered(requests.show_request, ask, how)
     if how.as_json:
-        print_json({**_flat(shown.request), "at": shown.at, "came_from": shown.came_from})
+        facts = {"at": shown.at, "came_from": shown.came_from, "reading": shown.readers}
+        print_json({**_flat(shown.request), **facts, "unheard": shown.unheard})
         return
     tenant = shown.request.row.tenant
     names = {tenant: shown.tenant_name} if shown.tenant_name != tenant else {}
     for name, value in _lines(shown.request, shown.came_from, names):
         print_line(f"{name:15}{value}")
+    if shown.readers:
+        print_blocks(reader_table(shown.readers, shown.request.now_ms))
+    if shown.unheard:
+        print_line(f"told nothing of their readers: {', '.join(shown.unheard)}", err=True)
     if shown.at is not None:
         print_blocks(worker_table([shown.at]))
 
@@ -150,6 +155,8 @@ def _lines(found: RequestDetail, came_from: list[str], names: Mapping[str, str])
     times = {"accepted": row.accepted_ms, "claimed": row.claimed_ms, "first token": row.first_token_ms}
     for name, at in {**times, "deadline": row.deadline_ms}.items():
         yield name, time_of_day(at) or NOTHING
+    if found.parked_ms:
+        yield "parked since", time_of_day(found.parked_ms) or NOTHING
     readers = ", ".join(f"{gateway} {state}" for gateway, state in sorted(found.readers.items()))
     yield "readers", readers or "none"
 

@@ -1,12 +1,13 @@
 """The operations of this package, for the entry point `parley.operations`."""
 
-from engine.operations import migrating, requests, safety, safety_try, search, workers
+from engine.operations import connections, migrating, requests, safety, safety_try, search, workers
 
 OPERATIONS = (
     *requests.OPERATIONS,
     *migrating.OPERATIONS,
     *search.OPERATIONS,
     *workers.OPERATIONS,
+    *connections.OPERATIONS,
     *safety.OPERATIONS,
     *safety_try.OPERATIONS,
 )

@@ -10,10 +10,11 @@ import msgspec
 from msgspec import Meta
 
 from billing.api import PLATFORM, Look, Order, Quota
-from core.access.processes import GATEWAY_HINTS, LINES, SETTLING, WORKER_WAKES
+from core.access.processes import CONTROL, GATEWAY_HINTS, LINES, SETTLING, WORKER_WAKES
 from core.access.processes import READERS as READER_KEYS
 from core.errors import bad_request
 from core.operations import STAFF, ListedPage, Uses, operation
+from core.redis.gateway_questions import ReaderFacts, ask_gateways
 from core.redis.pools import HOPS_MAX
 from engine.lifecycle.finish import end_unclaimed
 from engine.operations.cancel import cancel_where_it_is
@@ -76,13 +77,15 @@ class RequestLine(ListedPage[ListedRequest], frozen=True, kw_only=True):
 
 
 class ShownRequest(msgspec.Struct, frozen=True):
-    """A request where it is now, its worker, the pools that it came from as far as they still know, and its
-    tenant's name."""
+    """A request where it is now, its worker, the pools that it came from as far as they still know, its
+    tenant's name, and who reads it, as gateways tell now. `unheard`: those that did not."""
 
     request: RequestDetail
     at: WorkerRow | None
     came_from: list[str]
     tenant_name: str
+    readers: list[ReaderFacts] = []
+    unheard: list[str] = []
 
 
 class ExplainRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +136,7 @@ async def list_requests(look: Look, ask: ListRequests) -> RequestLine:
     "GET /requests/{request}",
     may=READERS,
     audit="request.show",
-    uses=Uses(reads="tenant", writes=AUDIT, keys=(*POOL_READS, *WORKER_READS)),
+    uses=Uses(reads="tenant", writes=AUDIT, keys=(*POOL_READS, *WORKER_READS, "T:asked:", CONTROL)),
 )
 async def show_request(look: Look, ask: NameRequest) -> ShownRequest:
     """Show where a request is, how far it got, who reads it. One that has moved is shown where it is now."""
@@ -154,8 +157,9 @@ async def show_request(look: Look, ask: NameRequest) -> ShownRequest:
         worker = next((row for row in rows if row.worker == found.row.worker), None)
     tenant = found.row.tenant
     names = await names_of_tenants(look, [tenant])
-    shown = found if look.who.tenant is None else without_machines(found)
-    return ShownRequest(shown, worker, came_from, names.get(tenant, tenant))
+    told = await ask_gateways(look.redis, found.readers, tenant, request=found.row.id)
+    shown = ShownRequest(found, worker, came_from, names.get(tenant, tenant), told.readers, told.unheard)
+    return shown if look.who.tenant is None else _to_a_member(shown)
 
 
 @operation(
@@ -219,6 +223,12 @@ def without_machines(found: RequestDetail) -> RequestDetail:
     """The request as its tenant may see it: not on which machines, or which gateways read it. Pure."""
     row = msgspec.structs.replace(found.row, worker="")
     return msgspec.structs.replace(found, row=row, warm="", readers={})
+
+
+def _to_a_member(shown: ShownRequest) -> ShownRequest:
+    readers = [msgspec.structs.replace(each, gateway="") for each in shown.readers]
+    request = without_machines(shown.request)
+    return msgspec.structs.replace(shown, request=request, readers=readers, unheard=[])
 
 
 def _listed(row: InspectedRequest, names: dict[str, str], look: Look) -> ListedRequest:

@@ -12,9 +12,11 @@ from billing.api import Principal
 from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
 from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.gateway_questions import ConnectionFacts
 from server import instruments
 from server.access import amount_visibility
 from server.connection.effect_handlers import Caller, EffectHandlers, UseCases
+from server.connection.end_log import EndLog
 from server.connection.registry import ConnectionRegistry
 from server.connection.websocket import SocketWriter
 from server.instruments import TALLY
@@ -26,6 +28,7 @@ from server.session import effects as fx
 from server.session import events as ev
 from server.session.limits import SessionLimits
 from server.session.machine import Session
+from server.session.stream import ReaderStanding
 
 OUTBOX_MESSAGES_MAX = 512
 CLOSING_WRITE_SECONDS = 1.0
@@ -55,6 +58,8 @@ class Connection:
         subprotocol: Subprotocol,
         caller: Caller,
         id: str,
+        gateway: str,
+        ends: EndLog,
     ) -> None:
         self.id = id
         self.address = caller.address
@@ -66,6 +71,8 @@ class Connection:
         self._text = subprotocol is Subprotocol.JSON
         self._handlers = EffectHandlers(use_cases, self, caller.bearer)
         self._session = Session(limits, clock(), _jitter)
+        self._gateway = gateway
+        self._ends = ends
         self._inbox: deque[str | bytes] | None = None
         self._outbox: deque[ServerMessage | CloseCode] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -75,6 +82,7 @@ class Connection:
         self._started = clock()
         self._frames_in = self._frames_out = 0
         self._peer_code: int | None = None
+        self._crashed: CloseCode | None = None
 
     def start(self) -> None:
         """Start to wait for hello."""
@@ -94,6 +102,7 @@ class Connection:
             self._arm()
         except Exception:
             log.exception("connection.session_crashed", connection=self.id, cause=type(event).__name__)
+            self._crashed = CloseCode.INTERNAL
             self._writer.close(CloseCode.INTERNAL)
             self._leave()
 
@@ -110,6 +119,28 @@ class Connection:
     def bytes_in_flight(self) -> int:
         """Bytes sent and not acknowledged."""
         return self._session.in_flight()
+
+    def standing(self, id: str) -> ReaderStanding | None:
+        """See OpenSocket."""
+        return self._session.standing(id)
+
+    def facts(self) -> ConnectionFacts | None:
+        """See OpenSocket."""
+        principal, record = self.principal, self._handlers.record
+        if principal is None:
+            return None
+        return ConnectionFacts(
+            connection=self.id,
+            session=record.session if record else "",
+            gateway=self._gateway,
+            key=principal.key,
+            user_id=principal.user,
+            client=self._handlers.client,
+            protocol=self._subprotocol.value,
+            since_ms=int(self._started * 1000),
+            reads=self._session.reads(),
+            unacked_bytes=self._session.in_flight(),
+        )
 
     # Frames in
 
@@ -251,8 +282,12 @@ class Connection:
         self._registry.work.start(self._finish())
 
     async def _finish(self) -> None:
+        facts = self.facts()
         await self._handlers.close()
         self._report()
+        if facts is not None and self.principal is not None:
+            ours = self._session.close_code or self._crashed
+            await self._ends.note(self.principal.tenant, facts, ours, self._peer_code)
 
     def _report(self) -> None:
         code = self._session.close_code

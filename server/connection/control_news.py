@@ -23,11 +23,13 @@ from billing.api import (
 from core.observability.telemetry import logger
 from core.redis import unreadable
 from core.redis.client import RedisClient
+from core.redis.gateway_questions import CONNECTIONS_ASKED, GatewayQuestion
 from core.runtime.failed_rounds import logged_failures, store_errors
 from engine.api import POLICIES_CHANGED
 from server.access.closed_users import ClosedUsers
 from server.access.users import Users
 from server.connection import access_checks
+from server.connection.answers import QuestionAnswers
 from server.connection.registry import ConnectionRegistry
 from server.models.catalogue import Catalogue
 from server.models.safety_policies import SafetyPolicies
@@ -40,6 +42,7 @@ POLL_SECONDS = 1.0
 
 log = logger(__name__)
 _news = msgspec.json.Decoder(ControlNews)
+_question = msgspec.json.Decoder(GatewayQuestion)
 
 
 async def tell_superseded(redis: RedisClient, tenant: str, connection: str) -> None:
@@ -75,11 +78,13 @@ class ControlNewsListener:
         registry: ConnectionRegistry,
         known: KnownRows,
         check_access: Callable[[str], Awaitable[None]],
+        answers: QuestionAnswers,
     ) -> None:
         self._redis = redis
         self._registry = registry
         self._known = known
         self._check_access = check_access
+        self._answers = answers
 
     async def run(self) -> None:
         """Listen and act, for ever."""
@@ -105,7 +110,9 @@ class ControlNewsListener:
         if isinstance(news, unreadable.Unreadable):
             log.error("control_news.unreadable", why=news.why)
             return
-        if news.kind == SUPERSEDED:
+        if news.kind == CONNECTIONS_ASKED:
+            self._asked(packed)
+        elif news.kind == SUPERSEDED:
             self._superseded(news)
         elif news.kind in (KEY_REVOKED, SESSION_ENDED):
             access_checks.end_all(self._registry.sockets(), news)
@@ -120,6 +127,13 @@ class ControlNewsListener:
             self._known.terms.changed()
         elif news.kind == POLICIES_CHANGED:
             self._known.policies.changed()
+
+    def _asked(self, packed: bytes) -> None:
+        question = unreadable.read("question", _question.decode, packed)
+        if isinstance(question, unreadable.Unreadable):
+            log.error("control_news.unreadable", why=question.why)
+            return
+        self._answers.start(question)
 
     def _superseded(self, news: ControlNews) -> None:
         socket = self._registry.find(news.key)

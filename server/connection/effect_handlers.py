@@ -77,6 +77,7 @@ class EffectHandlers:
 
     def __init__(self, use_cases: UseCases, socket: SessionSocket, bearer: str) -> None:
         self.record: SessionRecord | None = None
+        self.client = ""
         self.sends_started = 0
         self._cases = use_cases
         self._socket = socket
@@ -172,6 +173,8 @@ class EffectHandlers:
 
     async def _open(self, hello: Hello) -> ev.Opened | ev.HelloRefused:
         """Let the caller in, and resume the session of an earlier connection."""
+        if hello.agent is not None:
+            self.client = f"{hello.agent.name} {hello.agent.version}".strip()
         accepted = await self._cases.handshake.open(self._socket, hello, self._bearer)
         if isinstance(accepted, ev.HelloRefused):
             return accepted

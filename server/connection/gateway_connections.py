@@ -10,11 +10,13 @@ from core.runtime.failed_rounds import logged_failures
 from core.tasks import EndingTaskGroup
 from core.web import http
 from server.connection.access_checks import recheck_access
+from server.connection.answers import QuestionAnswers
 from server.connection.connection import Connection
 from server.connection.connection_limit import ConnectionLimit
 from server.connection.control_news import ControlNewsListener, KnownRows
 from server.connection.drain import drain
 from server.connection.effect_handlers import Caller, UseCases
+from server.connection.end_log import EndLog
 from server.connection.handshake import Handshake
 from server.connection.registry import ConnectionRegistry
 from server.connection.session_store import SessionStore
@@ -46,6 +48,7 @@ class GatewayConnections:
         self.settings = settings
         self.subscriptions = Subscriptions(redis, settings, context.pools, context.catalogue)
         self.registry = ConnectionRegistry(http.unidentified_sockets(settings))
+        self._gateway, self._ends = context.pools.gateway, EndLog(redis)
         self._auth = auth
         self._closed_users = context.closed_users
         self._limits = SessionLimits.of(settings)
@@ -70,12 +73,14 @@ class GatewayConnections:
             context.terms,
             context.policies,
         )
-        self._news = ControlNewsListener(redis, self.registry, known, self._check_access)
+        answers = QuestionAnswers(redis, self.registry, self._gateway)
+        self._news = ControlNewsListener(redis, self.registry, known, self._check_access, answers)
 
     def accept(self, writer: SocketWriter, subprotocol: Subprotocol, caller: Caller) -> Connection:
         """A connection on a socket that was just opened. It waits for hello once it is started."""
         parts = (self.settings, self._limits, self.registry, self._use_cases)
-        return Connection(*parts, writer, subprotocol, caller, uuid7(now_ms()))
+        id = uuid7(now_ms())
+        return Connection(*parts, writer, subprotocol, caller, id, self._gateway, self._ends)
 
     async def run(self) -> None:
         """Keep the records and leases of open sessions, and obey the platform's news, for ever."""

@@ -6,11 +6,13 @@ from billing.api import Principal
 from core.clock import monotonic
 from core.network.addresses import rate_limit_address
 from core.network.unidentified_sockets import UnidentifiedSockets
+from core.redis.gateway_questions import ConnectionFacts
 from core.tasks import TaskSet
 from server import instruments
 from server.connection.session_store import SessionRecord
 from server.protocol.codes import CloseCode, ErrorCode
 from server.session.events import Event
+from server.session.stream import ReaderStanding
 
 
 class OpenSocket(Protocol):
@@ -30,6 +32,14 @@ class OpenSocket(Protocol):
 
     def bytes_in_flight(self) -> int:
         """Bytes sent and not acknowledged."""
+        ...
+
+    def facts(self) -> ConnectionFacts | None:
+        """What is known of it, once its hello was good."""
+        ...
+
+    def standing(self, id: str) -> ReaderStanding | None:
+        """How far it reads a request; None: it does not."""
         ...
 
     def put_out(self) -> None:

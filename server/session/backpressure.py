@@ -30,6 +30,16 @@ class Backpressure:
         self._waits_since: float | None
         self.restart()
 
+    @property
+    def paused_since(self) -> float | None:
+        """Time at which the window shut, of a reader that is paused."""
+        return self._shut_since if self.paused else None
+
+    @property
+    def stuck_since(self) -> float | None:
+        """Time since which something waits, of a reader that is stuck."""
+        return (self._waits_since or self._shut_since) if self.stuck else None
+
     def restart(self) -> None:
         """Start anew: the client reads on from an offset that it chose."""
         self.paused = self.stuck = self.catching_up = False

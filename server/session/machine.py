@@ -21,7 +21,7 @@ from server.session.backpressure import NEVER
 from server.session.heartbeat import Heartbeat
 from server.session.limits import SessionLimits
 from server.session.pending import PendingRequests
-from server.session.stream import Stream
+from server.session.stream import ReaderStanding, Stream
 from server.session.streams import ConnectionStreams
 from server.session.violations import AckViolations, Violations
 
@@ -272,6 +272,14 @@ class Session:
     def in_flight(self) -> int:
         """Bytes sent and not acknowledged."""
         return self._readings.in_flight()
+
+    def reads(self) -> int:
+        """Number of requests that are being read."""
+        return len(self._readings)
+
+    def standing(self, id: str) -> ReaderStanding | None:
+        """How far a request is read; None: not here."""
+        return self._readings.standing(id)
 
     # Requests
 

@@ -33,6 +33,20 @@ class DeltaPace:
     trace: bool = False
 
 
+@dataclass(frozen=True)
+class ReaderStanding:
+    """How far one reader is: offsets in the log, bytes, and the time since which it is paused or stuck."""
+
+    sent: int
+    acked: int
+    head: int
+    window_events: int
+    unacked_bytes: int
+    window_bytes: int
+    paused_since: float | None
+    stuck_since: float | None
+
+
 class Stream:
     """The reading of one request. `window.sent` is the cursor."""
 
@@ -138,6 +152,20 @@ class Stream:
     def escalate(self, now: float) -> BackpressureChange | None:
         """Look whether the reader is newly paused or stuck; None where neither changed."""
         return self.backpressure.escalate(now, self._tokens - self.window.tokens_acked)
+
+    def standing(self) -> ReaderStanding:
+        """How far the client reads, and what may be on its way to it."""
+        window, behind = self.window, self.backpressure
+        return ReaderStanding(
+            sent=window.sent,
+            acked=window.acked,
+            head=self.head,
+            window_events=window.events_max,
+            unacked_bytes=window.unacked,
+            window_bytes=window.unacked + window.bytes_room(),
+            paused_since=behind.paused_since,
+            stuck_since=behind.stuck_since,
+        )
 
     def take_stall(self) -> float | None:
         """Seconds of the stall that just ended, once; else None."""

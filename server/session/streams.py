@@ -9,7 +9,7 @@ from server.session import effects as fx
 from server.session.backpressure import NEVER, Backpressure
 from server.session.events import LogGrew, LogRead, ReadableRequest
 from server.session.limits import SessionLimits
-from server.session.stream import DeltaPace, Stream, new_window
+from server.session.stream import DeltaPace, ReaderStanding, Stream, new_window
 from server.session.window import ConnectionWindow
 
 
@@ -126,6 +126,11 @@ class ConnectionStreams:
     def in_flight(self) -> int:
         """Unacknowledged bytes."""
         return self._connection.unacked
+
+    def standing(self, id: str) -> ReaderStanding | None:
+        """How far a request is read; None: not here."""
+        stream = self._by_id.get(id)
+        return None if stream is None else stream.standing()
 
     def tick(self, now: float) -> list[fx.Effect]:
         """Send what the pace lets go now, and find readers that have fallen behind."""

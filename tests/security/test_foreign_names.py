@@ -46,6 +46,7 @@ FOREIGN = (
     "budgets set --tenant {other} --limit 5USD --scope project --id {project}",
     "budgets set --tenant {other} --limit 5USD --scope key --id {key}",
     "budgets show --tenant {other} {budget}",
+    "connections list --tenant {other} --user alice",
     "keys create --tenant {other} --project {project}",
     "keys sign-in-link --tenant {other} --user ann {key}",
     "keys revoke --tenant {other} {key}",

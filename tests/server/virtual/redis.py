@@ -148,6 +148,11 @@ class MemoryRedis:
         assert not transaction
         return Pipeline(self)
 
+    async def all_at_once(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """Ends of connections, which nobody reads here."""
+        assert commands[0][0] == "XADD"
+        return [None for _ in commands]
+
     # News
 
     async def publish(self, _channel: str, packed: bytes) -> None:
