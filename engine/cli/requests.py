@@ -77,7 +77,7 @@ def show(ask: NameRequest, how: CommandTerms) -> None:
     if shown.readers:
         print_blocks(reader_table(shown.readers, shown.request.now_ms))
     if shown.unheard:
-        print_line(f"told nothing of their readers: {', '.join(shown.unheard)}", err=True)
+        print_line(f"{'told nothing':15}{', '.join(shown.unheard)}, of its readers")
     if shown.at is not None:
         print_blocks(worker_table([shown.at]))
 
