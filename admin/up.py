@@ -18,8 +18,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from admin.child_processes import ChildProcess, rotate_logs
 from admin.demo import USER, Demo, UpFile, demo_key
 from admin.home_traces import require_its_database
+from admin.own_pool import PoolReasons, WantedPool, ready_pool
 from billing.api import make_link_code, owner_url
-from core.access.processes import BILLER, CONSOLE, GATEWAY, PORTAL, SUPERVISOR
+from core.access.processes import BILLER, CONSOLE, FLEET, GATEWAY, PORTAL
 from core.actor import process_user
 from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
@@ -34,8 +35,7 @@ from core.tasks import cancel_tasks
 from core.terminal.terminal import print_dated_line, print_json, print_lines
 from core.web.http import listen
 from core.web.local_urls import UP_FILE, UP_LOCK, url_at
-from core.web.metrics import CONSOLE_PLACE, GATEWAY_PLACE
-from engine.api import prepare_model, register_model
+from core.web.metrics import FLEET_PLACE, GATEWAY_PLACE
 
 T = TypeVar("T")
 
@@ -49,15 +49,22 @@ LOCK_SECONDS_MAX = 0.1  # other processes hold it for a moment to see whether it
 
 @click.command()
 @click.option(
-    "--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Engine workers to run."
+    "--workers",
+    type=click.IntRange(1, 64),
+    help="Workers of the pool at its first start (by default 1); later: parley pools resize.",
 )
-@click.option("--model", help="smollm2 (default), a model folder, or a hub id.")
+@click.option("--model", help="Model of the pool at its first start: smollm2 (default), a folder, a hub id.")
 @click.option("--host", help="Address to listen on (PARLEY_HOST).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the chat page and API (PARLEY_PORT).")
 @click.option("--new-database", is_flag=True, help="Begin anew where this home's database is gone.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line when ready instead of text.")
 def command(
-    workers: int, model: str | None, host: str | None, port: int | None, new_database: bool, as_json: bool
+    workers: int | None,
+    model: str | None,
+    host: str | None,
+    port: int | None,
+    new_database: bool,
+    as_json: bool,
 ) -> None:
     """Start the whole platform on this machine and stay until Ctrl-C.
 
@@ -71,7 +78,7 @@ def command(
     service.run(
         settings,
         "up",
-        lambda s, stop: PlatformStart(s, workers, model or s.model, as_json, new_database).run(stop),
+        lambda s, stop: PlatformStart(s, wanted_pool(s, workers, model), as_json, new_database).run(stop),
     )
 
 
@@ -79,11 +86,10 @@ class PlatformStart:
     """One start of the platform."""
 
     def __init__(
-        self, settings: Settings, workers: int, model: str, as_json: bool, new_database: bool = False
+        self, settings: Settings, asked: WantedPool, as_json: bool, new_database: bool = False
     ) -> None:
         self._settings = settings
-        self._workers = workers
-        self._model = model
+        self._asked = asked
         self._as_json = as_json
         self._new_database = new_database
         self._began = monotonic()
@@ -114,6 +120,7 @@ class PlatformStart:
         children = self._children(name)
         running = [asyncio.create_task(child.run()) for child in children]
         running.append(asyncio.create_task(rotate_logs(self._settings.home / "logs")))
+        running.append(asyncio.create_task(PoolReasons(self._settings, self._say).run()))
         running.append(asyncio.create_task(self._until_stopped(demo, stop)))
         try:
             ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -133,21 +140,21 @@ class PlatformStart:
     async def _prepare(self) -> tuple[str, Demo]:
         """Prepare schema, model and demo tenant. Returns the model's name."""
         await migrate(self._settings.database_endpoint)
-        folder = await prepare_model(self._model, self._settings.home, self._say)
         db = Database(self._settings.database_endpoint)
         try:
-            record = await register_model(db, folder, self._settings)
+            program = _program(self._settings)
+            record = await ready_pool(db, self._settings, self._asked, self._say, program)
             return record.name, await demo_key(db, self._up_file)
         finally:
             await db.close()
 
     def _children(self, model: str) -> list[ChildProcess]:
         commands = {
+            FLEET: ["fleet", "--one-user"],  # first: what it starts takes longest
             GATEWAY: ["gateway"],
             CONSOLE: ["console"],
             PORTAL: ["console", "--serve", "tenants"],
             BILLER: ["biller"],
-            SUPERVISOR: ["supervisor", "--workers", str(self._workers)],
         }
         # There is no other gateway to go to: clients come back when this one does.
         drain_seconds = min(DRAIN_SECONDS_MAX, self._settings.drain_seconds_max)
@@ -264,7 +271,7 @@ class PlatformStart:
         if self._settings.metrics_port is not None:
             return self._settings.metrics_port
         port = self._settings.port + METRICS_ABOVE
-        return port if port + CONSOLE_PLACE <= PORT_MAX else None
+        return port if port + FLEET_PLACE <= PORT_MAX else None
 
     @property
     def _up_file(self) -> Path:
@@ -272,6 +279,11 @@ class PlatformStart:
 
     def _say(self, line: str) -> None:
         print_dated_line(f"{monotonic() - self._began:6.1f} s", line)
+
+
+def wanted_pool(settings: Settings, workers: int | None, model: str | None) -> WantedPool:
+    """What the options and PARLEY_MODEL say of the pool. Pure."""
+    return WantedPool(model or settings.model, bool(model) or "model" in settings.model_fields_set, workers)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -1,6 +1,7 @@
 """Public interface of this package for who runs pools: what each one should be, and who changes that."""
 
 from billing.dedicated_pools.desired import DesiredPool, read_pools
+from billing.dedicated_pools.first_fill import fill_pool
 from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool, let_in_by_pool
 from billing.dedicated_pools.route_moves import RouteMove, read_route_move, write_route_move
 from billing.dedicated_pools.routes import KEPT_SECONDS as ROUTES_KEPT_SECONDS
@@ -23,6 +24,7 @@ __all__ = [
     "delete_pool",
     "drain_pool",
     "edit_pool",
+    "fill_pool",
     "let_in_by_pool",
     "read_pools",
     "read_route_move",

@@ -1,6 +1,8 @@
 """Public interface of this package: what the server, the console and chaos may import from engine."""
 
 from engine.backends.environment import restarted_with as restarted_with_engine_environment
+from engine.fleet.next_steps import is_passing
+from engine.fleet.states import read_states as read_pool_states
 from engine.grammar.response_format import checked_format as checked_format
 from engine.grammar.response_format import format_of, uses_patterns
 from engine.journal.files import FILE_BYTES_MAX as JOURNAL_BYTES_MAX
@@ -14,9 +16,10 @@ from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.finish import EndFacts, RequestEnd, end_payload, end_unclaimed, text_hash
 from engine.lifecycle.migration import MigrationRefusalReason, MigrationRefused, Migrator
 from engine.lifecycle.reaper import Reaper
+from engine.models.provision import MANIFEST, named_model
 from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
-from engine.models.registry import ModelRecord, list_models, list_versions
+from engine.models.registry import ModelRecord, find_version, list_models, list_versions
 from engine.models.registry import resolve as resolve_model
 from engine.node.reports import WorkerProcessState
 from engine.operations.explain import Explained
@@ -87,6 +90,7 @@ __all__ = [
     "JOURNALS_FOLDER",
     "JOURNAL_BYTES_MAX",
     "JOURNAL_SUFFIX",
+    "MANIFEST",
     "PAYLOAD_BYTES_MAX",
     "POLICIES_CHANGED",
     "POOL_READS",
@@ -163,20 +167,24 @@ __all__ = [
     "end_payload",
     "end_unclaimed",
     "explain_request",
+    "find_version",
     "format_of",
     "input_decoder",
     "input_encoder",
+    "is_passing",
     "journal_contents",
     "journal_frame",
     "list_models",
     "list_versions",
     "living_processes",
     "make_journal",
+    "named_model",
     "pinned_policy",
     "policy_for",
     "pool_of_journal",
     "prepare_model",
     "read_live_pools",
+    "read_pool_states",
     "register_model",
     "resolve_model",
     "restarted_with_engine_environment",

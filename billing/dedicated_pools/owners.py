@@ -40,7 +40,7 @@ async def share_pool(db: Database, pool: str) -> PoolOwner:
 async def write_owner(session: AsyncSession, pool: str, owned: PoolOwnership) -> PoolOwner | None:
     """Note whose the pool is from now on, where that is new, in a transaction whose audit row the caller
     adds. Returns the last note; None: it was never dedicated."""
-    last = await _last(session, pool)
+    last = await last_owner(session, pool)
     if (owned.tenant_id, owned.project_id) == ((last.tenant_id, last.project_id) if last else (SHARED, "")):
         return last
     row = PoolOwner(
@@ -72,17 +72,18 @@ async def _changeable(session: AsyncSession, pool: str) -> PoolOwner | None:
         raise bad_request(
             f"whose the pool {pool!r} is stands with the pool: edit it", field="pool", see=known
         )
-    return await _last(session, pool)
+    return await last_owner(session, pool)
 
 
-async def _last(session: AsyncSession, pool: str) -> PoolOwner | None:
+async def last_owner(session: AsyncSession, pool: str) -> PoolOwner | None:
+    """The last note of a pool's owner; None: it was never dedicated."""
     statement = select(PoolOwner).where(col(PoolOwner.pool) == pool)
     return (await session.exec(statement.order_by(col(PoolOwner.from_ms).desc()).limit(1))).first()
 
 
 async def owner_of(session: AsyncSession, pool: str) -> str:
     """The present owner of a pool; SHARED: none."""
-    last = await _last(session, pool)
+    last = await last_owner(session, pool)
     return SHARED if last is None else last.tenant_id
 
 

@@ -101,4 +101,5 @@ class InstallationSettings(SettingsPart):
     fleet_workers_max: SomeOrNone = 0
     """Workers that `parley fleet` runs on this machine at most; 0: one a GPU, without GPUs two a core."""
     model: str = "smollm2"
-    """Model of a worker, and the one that is answered by where a `send` names none."""
+    """Model of a pool that `parley up` makes, of a worker whose pool has no row, and the one that answers
+    where a `send` names none."""

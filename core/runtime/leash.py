@@ -31,6 +31,11 @@ class LeashedProcess:
         self._pipe: int | None = pipe
         self._ended = asyncio.ensure_future(self._watch())
 
+    @property
+    def ended(self) -> asyncio.Future[int]:
+        """The same exit code as `wait` gives, to wait for among others. Nobody cancels it."""
+        return self._ended
+
     async def wait(self) -> int:
         """The command's exit code, 128 + n where signal n ended it; by then its whole group was killed."""
         return await asyncio.shield(self._ended)

@@ -26,12 +26,13 @@ PORT_MAX = 65_535
 
 
 class ChildSupervisor:
-    """The supervisor of one pool, one process after the other."""
+    """The supervisor of one pool, one process after the other. `one_user`: it uses our Redis user."""
 
-    def __init__(self, settings: Settings, pool: str, number: int) -> None:
+    def __init__(self, settings: Settings, pool: str, number: int, one_user: bool = False) -> None:
         self.number = number
         self._settings = settings
         self._pool = pool
+        self._one_user = one_user
         self._process: LeashedProcess | None = None
         self._workers = self._failures = self._ended_ms = 0
         self._began = 0.0
@@ -51,13 +52,19 @@ class ChildSupervisor:
         alive = process.returncode is None
         return ChildNow(process.pid, self._workers, alive, self._failures, self._ended_ms, self._why)
 
+    @property
+    def end(self) -> asyncio.Future[int] | None:
+        """The end of the process that runs; None: none does."""
+        process = self._process
+        return None if process is None or process.returncode is not None else process.ended
+
     async def start(self, workers: int, model: str) -> None:
         """Start it, unless it runs. Raises StartupError where it cannot be started."""
         if self._process is not None and self._process.returncode is None:
             return
         argv = [sys.executable, "-m", "core.cli", "supervisor", "--pool", self._pool]
         self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        environment = child_settings(os.environ, self._settings, self._pool, self.number)
+        environment = child_settings(os.environ, self._settings, self._pool, self.number, self._one_user)
         environment["PARLEY_MODEL"] = model
         self._began, self._ended_ms, self._workers = monotonic(), 0, workers
         self._process = await spawn([*argv, "--workers", str(workers)], environment, self._log)
@@ -103,11 +110,13 @@ async def _end(process: LeashedProcess) -> None:
     await process.wait()
 
 
-def child_settings(base: Mapping[str, str], settings: Settings, pool: str, number: int) -> dict[str, str]:
+def child_settings(
+    base: Mapping[str, str], settings: Settings, pool: str, number: int, one_user: bool = False
+) -> dict[str, str]:
     """A supervisor's environment. Where Redis has users it and its workers come in as their pool's, from the
     files that `parley redis acl` wrote; metrics of later supervisors are on ports further up."""
     environment = child_environment(base, SUPERVISOR)
-    if has_users(settings):
+    if has_users(settings) and not one_user:
         for name, file in (("REDIS_URL", "supervisor"), ("WORKER_REDIS_URL", "worker")):
             environment.pop(f"PARLEY_{name}", None)
             environment[f"PARLEY_{name}_FILE"] = str(user_file(settings, file, pool))

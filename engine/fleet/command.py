@@ -14,18 +14,23 @@ from engine.fleet.local_hands import LocalHands
 
 
 @click.command("fleet")
-def command() -> None:
+@click.option("--one-user", is_flag=True, hidden=True, help="Supervisors come in to Redis as this process.")
+def command(one_user: bool) -> None:
     """Keep each pool at the number of workers that it should have, on this machine.
 
     It runs a supervisor for each pool in the database, and logs why a pool is not as it should be. Of
     several one acts; the others wait.
     """
+
+    async def main(settings: Settings, stop: asyncio.Event) -> None:
+        await run(settings, stop, one_user)
+
     service.run(Settings(), "fleet", main)
 
 
-async def main(settings: Settings, stop: asyncio.Event) -> None:
+async def run(settings: Settings, stop: asyncio.Event, one_user: bool) -> None:
     """Run until `stop`. Raises StartupError where the database is not migrated."""
     async with open_stores(settings) as (db, redis):
         await require_schema(db)
         with serving_metrics(settings, FLEET_PLACE, lambda: ""):
-            await FleetController(settings, db, LocalHands(settings, redis)).run(stop)
+            await FleetController(settings, db, LocalHands(settings, redis, one_user)).run(stop)

@@ -5,11 +5,12 @@ supervisors running, which obey the next one's orders.
 """
 
 import asyncio
-import contextlib
 import os
 import secrets
 from collections.abc import Sequence
 from typing import Protocol
+
+import psutil
 
 from billing.pools import DesiredPool, read_pools
 from core.clock import now_ms
@@ -18,6 +19,7 @@ from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.runtime.failed_rounds import logged_failures, store_errors
 from core.sql.database import Database
+from core.tasks import cancel_tasks
 from engine.fleet.next_steps import NextStep, StepKind, next_steps
 from engine.fleet.observed import FleetNow
 from engine.fleet.states import end_lease, hold_lease, node_row, state_rows, write_states
@@ -40,6 +42,10 @@ class FleetHands(Protocol):
         """Take a step. `target`: what the pool should be, None where it should not be."""
         ...
 
+    async def ended(self) -> None:
+        """Wait until something that runs ends; for ever where nothing runs."""
+        ...
+
     async def close(self) -> None:
         """Let all workers drain, and end them."""
         ...
@@ -51,6 +57,7 @@ class FleetController:
     def __init__(self, settings: Settings, db: Database, hands: FleetHands) -> None:
         self.name = f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
         self.leads = False
+        self._node = settings.node
         self._db = db
         self._hands = hands
         self._wanted: list[DesiredPool] | None = None
@@ -62,20 +69,26 @@ class FleetController:
             while not stop.is_set():
                 with logged_failures(repeated, "fleet.round_failed", controller=self.name):
                     await self.round(now_ms())
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(ROUND_SECONDS):
-                        await stop.wait()
+                await self._pause(stop)
         finally:
             if self.leads:
                 with logged_failures(repeated, "fleet.lease_end_failed", controller=self.name):
                     await end_lease(self._db, self.name)
             await self._hands.close()
 
+    async def _pause(self, stop: asyncio.Event) -> None:
+        """Wait for the next round: one comes early where a supervisor ended."""
+        waiting = [asyncio.create_task(stop.wait()), asyncio.create_task(self._hands.ended())]
+        try:
+            await asyncio.wait(waiting, timeout=ROUND_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_tasks(waiting)
+
     async def round(self, now_ms: int) -> list[NextStep]:
         """Make one round; the steps that it took. While the database is away the last holder of the lease
         goes by what it read last: its supervisors are started again as ever."""
         try:
-            self._lead(await hold_lease(self._db, self.name, now_ms))
+            self._lead(await hold_lease(self._db, self.name, now_ms, self._is_dead))
             if not self.leads:
                 return []
             wanted = self._wanted = await read_pools(self._db)
@@ -104,6 +117,11 @@ class FleetController:
         if leads != self.leads:
             self.leads = leads
             log.info("fleet.lease_taken" if leads else "fleet.lease_lost", controller=self.name)
+
+    def _is_dead(self, holder: str) -> bool:
+        """True of a controller that was killed on this machine: its lease is no reason to wait."""
+        node, _, rest = holder.rpartition("-")[0].rpartition("-")
+        return node == self._node and rest.isdecimal() and not psutil.pid_exists(int(rest))
 
     def _say(self, step: NextStep) -> None:
         """Log a step once, not in every round in which it is still the next."""

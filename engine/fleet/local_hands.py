@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from asyncio import FIRST_COMPLETED
 from collections.abc import Sequence
 
 import psutil
@@ -24,10 +25,11 @@ FAULTS = (WorkerProcessState.ALARM, WorkerProcessState.SICK)
 
 
 class LocalHands:
-    """The supervisors of this machine."""
+    """The supervisors of this machine. `one_user`: they come in to Redis as this process does."""
 
-    def __init__(self, settings: Settings, redis: RedisClient) -> None:
+    def __init__(self, settings: Settings, redis: RedisClient, one_user: bool = False) -> None:
         self._settings = settings
+        self._one_user = one_user
         self._redis = redis
         self._children = dict[str, ChildSupervisor]()
         self._labels = node_labels(settings.node_labels)
@@ -51,8 +53,16 @@ class LocalHands:
         elif step.kind is StepKind.START and target is not None:
             child = self._children.get(step.pool)
             if child is None:
-                child = self._children[step.pool] = ChildSupervisor(self._settings, step.pool, self._number())
+                child = ChildSupervisor(self._settings, step.pool, self._number(), self._one_user)
+                self._children[step.pool] = child
             await child.start(step.workers, target.model)
+
+    async def ended(self) -> None:
+        """Wait until a supervisor ends; for ever where none runs."""
+        running = [child.end for child in self._children.values() if child.end is not None]
+        await asyncio.wait(
+            [*running, asyncio.get_running_loop().create_future()], return_when=FIRST_COMPLETED
+        )
 
     async def close(self) -> None:
         """Stop all supervisors; their workers drain."""
@@ -65,7 +75,8 @@ class LocalHands:
         requests = await self._redis.zcard(redis_keys.deadlines(pool))
         child = self._children.get(pool)
         living = tuple(supervisor_now(each) for each in reports if not self._is_over(each))
-        return PoolNow(living, child and child.now, requests, lacking_user(self._settings, pool))
+        lacks = "" if self._one_user else lacking_user(self._settings, pool)
+        return PoolNow(living, child and child.now, requests, lacks)
 
     def _is_over(self, report: NodeReport) -> bool:
         """True of a report that a killed supervisor of this machine left for the seconds of its lease."""

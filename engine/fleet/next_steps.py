@@ -13,6 +13,8 @@ from engine.node.reports import WORKERS_MAX
 
 RETRY_MS_MIN, RETRY_MS_MAX = 1_000, 60_000
 NOTHING = PoolNow()
+STARTING = "its supervisor is starting"
+PASSING = (STARTING, "workers are ready", "of its workers drain", "its workers drain")
 
 
 class StepKind(StrEnum):
@@ -78,7 +80,7 @@ def _step(target: PoolTarget, pool: PoolNow, now: FleetNow, free: int, now_ms: i
 def _without_supervisor(name: str, pool: PoolNow, workers: int, short: str, now_ms: int) -> NextStep:
     child = pool.child
     if child is not None and child.alive:
-        return NextStep(name, StepKind.WAIT, child.workers, why="its supervisor is starting")
+        return NextStep(name, StepKind.WAIT, child.workers, why=STARTING)
     if workers == 0:
         return NextStep(name, StepKind.WAIT if short else StepKind.KEEP, why=short)
     if pool.lacks:
@@ -102,6 +104,11 @@ def _away(name: str, pool: PoolNow, now: FleetNow) -> NextStep:
     if own.indexes:
         return NextStep(name, StepKind.WAIT, why="the pool is deleted: its workers drain")
     return NextStep(name, StepKind.STOP, why="the pool is deleted")
+
+
+def is_passing(why: str) -> bool:
+    """True of a reason that a start or a drain is by itself, and of none. Pure."""
+    return not why or why.endswith(PASSING)
 
 
 def retry_ms(failures: int) -> int:

@@ -1,6 +1,6 @@
 """The controller's rows in SQL: its lease, and what it saw of each pool and of its machine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlmodel import col, delete, or_, select, update
@@ -16,11 +16,15 @@ LEASE_MS = 6_000  # of a clock that others' may differ from: two that act for a 
 WHY_MAX = 500
 
 
-async def hold_lease(db: Database, holder: str, now_ms: int) -> bool:
-    """Take the lease, or renew it. False: another's is not over."""
+async def hold_lease(
+    db: Database, holder: str, now_ms: int, is_dead: Callable[[str], bool] = lambda _: False
+) -> bool:
+    """Take the lease, or renew it. False: another's is not over. `is_dead`: of a holder, if it was killed."""
     async with db.transaction() as session:
         await insert_ignore(session, [FleetLease(name=LEASE, holder="", until_ms=0)])
-        free = or_(col(FleetLease.holder) == holder, col(FleetLease.until_ms) < now_ms)
+        last = (await session.exec(select(FleetLease.holder).where(col(FleetLease.name) == LEASE))).one()
+        mine = [holder, last] if is_dead(last) else [holder]
+        free = or_(col(FleetLease.holder).in_(mine), col(FleetLease.until_ms) < now_ms)
         taken = await session.exec(
             update(FleetLease)
             .where(col(FleetLease.name) == LEASE, free)

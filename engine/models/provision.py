@@ -95,6 +95,13 @@ async def register(db: Database, folder: Path, settings: Settings) -> ModelRecor
     return record
 
 
+def named_model(name_or_path: str, data_folder: Path) -> tuple[str, str | None]:
+    """Name and version of a model that `prepare` would make; None: the version is known only then. Raises
+    StartupError as `prepare`."""
+    wanted = _wanted(name_or_path, data_folder / "models")
+    return wanted.name, wanted.version
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a provisioned folder."""
     return json.loads((folder / MANIFEST).read_text())

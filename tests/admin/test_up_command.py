@@ -14,11 +14,14 @@ from click.testing import CliRunner
 
 from admin import up as module
 from admin.demo import Demo
+from admin.own_pool import WantedPool
 from admin.up import PlatformStart, _program
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.files.file_lock import is_held
 from tests.support.home import settings_in
+
+ASKED = WantedPool("m", True, 1)
 
 
 @pytest.fixture
@@ -33,10 +36,10 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], (1, "smollm2", False, "127.0.0.1", 8080)),
+        ([], (None, "smollm2", False, "127.0.0.1", 8080)),
         (["--workers", "64", "--model", "m", "--json"], (64, "m", True, "127.0.0.1", 8080)),
         (["--workers", "1", "--host", "::1", "--port", "1"], (1, "smollm2", False, "::1", 1)),
-        (["--port", "65535"], (1, "smollm2", False, "127.0.0.1", 65535)),
+        (["--port", "65535"], (None, "smollm2", False, "127.0.0.1", 65535)),
     ],
 )
 def test_options_are_settings(
@@ -59,7 +62,9 @@ def test_options_are_settings(
     assert isinstance(ended.exception, StopIteration), ended.output
     (one,) = seen
     settings = one._settings
-    assert (one._workers, one._model, one._as_json, settings.host, settings.port) == told
+    asked = one._asked
+    assert (asked.workers, asked.model, one._as_json, settings.host, settings.port) == told
+    assert asked.model_named == ("--model" in arguments)
     assert os.environ["PARLEY_HOME"] == str(settings.home)
 
 
@@ -107,7 +112,7 @@ async def test_a_start_holds_its_folder_and_says_when_it_is_over(
     home: Path, begun: list[Path], capsys: pytest.CaptureFixture[str]
 ):
     """Nobody else reads the folder; afterwards another may have it."""
-    up = PlatformStart(settings_in(home / "new", port=0, console_port=0), 1, "m", as_json=False)
+    up = PlatformStart(settings_in(home / "new", port=0, console_port=0), ASKED, as_json=False)
     for count in (1, 2):
         await up.run(asyncio.Event())
         assert len(begun) == count
@@ -120,7 +125,7 @@ async def test_a_port_in_use_is_told_before_anything_begins(home: Path, begun: l
     """Of the gateway or of the console."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports: dict[str, Any] = {"port": 0, "console_port": 0} | {name: taken.getsockname()[1]}
-        up = PlatformStart(settings_in(home, **ports), 1, "m", as_json=False)
+        up = PlatformStart(settings_in(home, **ports), ASKED, as_json=False)
         with pytest.raises(StartupError, match=f"PARLEY_{name.upper()}"):
             await up.run(asyncio.Event())
     assert begun == []
@@ -146,12 +151,9 @@ async def test_what_is_prepared_is_said(
     async def migrated(url: str) -> None:
         asked.append(url)
 
-    async def prepared(model: str, folder: Path, say: Any) -> Path:
-        say(f"{model} is there")
-        return folder / model
-
-    async def registered(_: Db, folder: Path, __: Settings) -> Record:
-        assert folder == home / "m"
+    async def prepared(_: Db, settings: Settings, asked: WantedPool, say: Any, program: str) -> Record:
+        assert settings.home == home
+        say(f"{asked.model} is there, says {program.split()[-1]}")
         return Record()
 
     async def demo_key(_: Db, path: Path) -> Demo | None:
@@ -159,15 +161,14 @@ async def test_what_is_prepared_is_said(
         if closed:
             raise StartupError("no")
 
-    for name, instead in (("migrate", migrated), ("Database", Db), ("prepare_model", prepared)):
+    for name, instead in (("migrate", migrated), ("Database", Db), ("ready_pool", prepared)):
         monkeypatch.setattr(module, name, instead)
-    monkeypatch.setattr(module, "register_model", registered)
     monkeypatch.setattr(module, "demo_key", demo_key)
-    up = PlatformStart(settings_in(home), 1, "m", as_json=False)
+    up = PlatformStart(settings_in(home), ASKED, as_json=False)
     assert await up._prepare() == ("tiny", None)
     with pytest.raises(StartupError):
         await up._prepare()
     url = settings_in(home).database_endpoint
     assert asked == closed == [url] * 2
     said = [line.split(" s  ")[1] for line in capsys.readouterr().err.splitlines()]
-    assert said == ["m is there"] * 2
+    assert said == [f"m is there, says {_program(settings_in(home)).split()[-1]}"] * 2

@@ -12,9 +12,9 @@ import pytest
 
 from admin import up as module
 from admin.demo import Demo
-from admin.up import PlatformStart, _missing, _unless
+from admin.up import PlatformStart, _missing, _unless, wanted_pool
 from billing.api import Principal
-from core.access.processes import BILLER, CONSOLE, GATEWAY, PORTAL, SUPERVISOR
+from core.access.processes import BILLER, CONSOLE, FLEET, GATEWAY, PORTAL
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.runtime.embedded import RESTORE_MARK, EmbeddedValkey
@@ -26,10 +26,9 @@ DEMO = Demo(WHO, "pk_abc_secret", "u1")
 
 
 def up_at(home: Path, as_json: bool = False, **facts: Any) -> PlatformStart:
-    """One of three workers."""
-    return PlatformStart(
-        settings_in(home, **{"port": 8080, "console_port": 8090} | facts), 3, "smollm2", as_json
-    )
+    """One of the model smollm2."""
+    settings = settings_in(home, **{"port": 8080, "console_port": 8090} | facts)
+    return PlatformStart(settings, wanted_pool(settings, None, None), as_json)
 
 
 def test_each_part_is_told_what_it_needs(home: Path):
@@ -41,7 +40,7 @@ def test_each_part_is_told_what_it_needs(home: Path):
         CONSOLE.name: ["console"],
         PORTAL.name: ["console", "--serve", "tenants"],
         BILLER.name: ["biller"],
-        SUPERVISOR.name: ["supervisor", "--workers", "3"],
+        FLEET.name: ["fleet", "--one-user"],
     }
     keys = ",".join(key.hex() for key in one._settings.admission_keys)
     for name, child in parts.items():
@@ -61,10 +60,10 @@ def test_draining_ends_sooner_where_it_is_set(home: Path):
 
 @pytest.mark.parametrize(
     ("port", "chosen", "metrics"),
-    [(8080, None, 9080), (8080, 7000, 7000), (64433, None, 65433), (64434, None, None), (65535, None, None)],
+    [(8080, None, 9080), (8080, 7000, 7000), (64431, None, 65431), (64432, None, None), (65535, None, None)],
 )
 def test_metrics_are_a_thousand_above(home: Path, port: int, chosen: int | None, metrics: int | None):
-    """Where the last of their ports is one (102 above, the console's), and no other was chosen."""
+    """Where the last of their ports is one (104 above, the fleet's), and no other was chosen."""
     one = up_at(home, port=port, metrics_port=chosen)
     assert one._metrics_port == metrics
     told = {child.environment.get("PARLEY_METRICS_PORT") for child in one._children("tiny")}
@@ -284,7 +283,15 @@ class Parts:
         async def announced(_: PlatformStart, demo: Demo, _stop: asyncio.Event) -> None:
             parts.log.append(f"!{demo.user}")
 
+        class Reasons:
+            def __init__(self, *_: Any) -> None: ...
+
+            async def run(self) -> None:
+                parts.log.append("+reasons")
+                await asyncio.Event().wait()
+
         monkeypatch.setattr(module, "ChildProcess", Fake)
+        monkeypatch.setattr(module, "PoolReasons", Reasons)
         monkeypatch.setattr(module, "rotate_logs", rotating)
         monkeypatch.setattr(PlatformStart, "_announce", announced)
 
@@ -309,12 +316,12 @@ def test_all_run_until_it_is_stopped(
 
     monkeypatch.setattr(PlatformStart, "_prepare", prepared)
     assert played(day()) == 3
-    names = sorted(("gateway", "console-operators", "console-tenants", "biller", "supervisor"))
+    names = sorted(("gateway", "console-operators", "console-tenants", "biller", "fleet"))
     if prepares_seconds:
         assert parts.log == []
         return
     assert sorted(parts.log) == sorted(
-        [*(f"+{name}" for name in names), *(f"-{name}" for name in names), "+logs", "!u1"]
+        [*(f"+{name}" for name in names), *(f"-{name}" for name in names), "+logs", "+reasons", "!u1"]
     )
     assert "stopping" in capsys.readouterr().err
 

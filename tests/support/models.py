@@ -1,5 +1,6 @@
-"""Model versions without a model."""
+"""Model versions without a model, and folders with a small one."""
 
+import json
 from pathlib import Path
 
 from core.clock import now_ms
@@ -12,3 +13,13 @@ async def add_model(db: Database, name: str, version: str = "v1", made_ms: int |
     record = ModelRecord(name, version, f"print-{name}-{version}", Path("/none"), "default", 4096)
     await save(db, record, {}, now_ms() if made_ms is None else made_ms)
     return record
+
+
+def small_model(folder: Path) -> Path:
+    """A model folder as a user might have one: small, complete, template inside the tokenizer's config."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 128}))
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder

@@ -14,12 +14,12 @@ SCRIPTED = {"PARLEY_TEST_BACKEND": "scripted", "PARLEY_TEST_STEP_MS": "20"}
 
 
 async def test_answers_go_on_under_the_next_supervisor(model_folder: Path):
-    """INV-17: A worker, the supervisor, then `parley up` are killed: the engine is a script, all else is
-    real."""
+    """INV-17: A worker, the supervisor, the fleet's controller, then `parley up` are killed: the engine is a
+    script, all else is real."""
     with short_folder("platform") as home:
         lend_model(home, model_folder)
         with running_platform(home, environment=SCRIPTED, fresh=False) as platform:
-            for words in (("engine.main", " worker "), ("core.cli", " supervisor ")):
+            for words in (("engine.main", " worker "), ("core.cli", " supervisor "), ("core.cli", " fleet ")):
                 process = one(platform, *words)
                 leash = process.parent()
                 assert leash is not None

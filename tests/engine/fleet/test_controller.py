@@ -15,9 +15,11 @@ from engine.fleet import controller as controllers
 from engine.fleet.controller import FleetController
 from engine.fleet.next_steps import NextStep, StepKind
 from engine.fleet.observed import FleetNow
-from engine.fleet.states import LEASE_MS, read_states
+from engine.fleet.states import LEASE_MS, end_lease, hold_lease, read_states
 from tests.engine.fleet.world import Machine
 from tests.support.patience import soon, wait_until
+
+PID_MAX = 1 << 22  # the next is none
 
 
 class Hands:
@@ -26,6 +28,7 @@ class Hands:
     def __init__(self, machine: Machine) -> None:
         self.machine, self.broken, self.closed = machine, set[str](), False
         self.asked = list[Sequence[str]]()
+        self.ends = asyncio.Event()
 
     async def observe(self, pools: Sequence[str]) -> FleetNow:
         """All that runs there."""
@@ -37,6 +40,11 @@ class Hands:
         if step.pool in self.broken:
             raise OSError(28, "no space left")
         self.machine.obey(step)
+
+    async def ended(self) -> None:
+        """Nothing ends by itself here, unless a test says so."""
+        await self.ends.wait()
+        self.ends.clear()
 
     async def close(self) -> None:
         """At the end."""
@@ -82,6 +90,33 @@ async def test_a_step_that_fails_holds_up_no_other_pool(sqlite: Database, settin
     hands.broken = set()
     await of.round(1_002)
     assert sorted(hands.machine.children) == ["a", "b"]
+
+
+async def test_a_killed_controllers_lease_is_no_reason_to_wait(sqlite: Database, settings: Settings):
+    """Of this machine: whether one of another lives, nobody here knows."""
+    await create_pool(sqlite, a_pool("a", 1))
+    gone = PID_MAX
+    for node, steps in ((settings.node, 1), ("another", 0)):
+        assert await hold_lease(sqlite, f"{node}-{gone}-abcd", 1_000)
+        of = FleetController(settings, sqlite, Hands(Machine(4)))
+        assert len(await of.round(1_001)) == steps
+        await end_lease(sqlite, of.name)
+
+
+async def test_a_supervisor_that_ends_is_seen_at_once(
+    sqlite: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """Not in the next round."""
+    monkeypatch.setattr(controllers, "ROUND_SECONDS", 3600.0)
+    hands, stop = Hands(Machine(4)), asyncio.Event()
+    await create_pool(sqlite, a_pool("a", 1))
+    task = asyncio.create_task(FleetController(settings, sqlite, hands).run(stop))
+    await wait_until(lambda: bool(hands.machine.children))
+    hands.machine.children.clear()
+    hands.ends.set()
+    await wait_until(lambda: bool(hands.machine.children))
+    stop.set()
+    await soon(task)
 
 
 async def test_supervisors_are_started_again_while_the_database_is_away(

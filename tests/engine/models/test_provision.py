@@ -17,6 +17,7 @@ from core.sql.database import Database
 from engine.cli.models import command as models_command
 from engine.models.provision import MANIFEST, prepare, provision, read_manifest, register
 from engine.models.registry import digests, resolve
+from tests.support.models import small_model
 
 # Of this version for ever: other weights are another version (CONVERSION), or answers go on with what they
 # were not begun with.
@@ -25,14 +26,8 @@ WEIGHTS = "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b"
 
 @pytest.fixture
 def local(tmp_path: Path) -> Path:
-    """A model folder as a user might have one: small, complete, template inside the tokenizer's config."""
-    folder = tmp_path / "My Model"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 128}))
-    (folder / "tokenizer.json").write_text("{}")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
-    (folder / "model.safetensors").write_bytes(b"weights")
-    return folder
+    """A model folder as a user might have one."""
+    return small_model(tmp_path / "My Model")
 
 
 def told(_line: str) -> None:
