@@ -2,6 +2,7 @@
 demo` do with its books. Kept out of billing.api, so that a worker's start does not import them."""
 
 from billing.audit_heads.restore_log import is_restored
+from billing.cli.pools import pools_command
 from billing.cli.requests import find_command
 from billing.cli.restored import booked_sums, chain_ends, ended_hours_since, restored_faults
 from billing.posting.biller import Biller, DrainedStreams
@@ -28,6 +29,7 @@ __all__ = [
     "is_restored",
     "last_line",
     "look_at_streams",
+    "pools_command",
     "posted_key",
     "restored_faults",
     "slot_sums",

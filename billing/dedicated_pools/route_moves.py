@@ -1,4 +1,4 @@
-"""Routing of a tenant that moves to another pool of the same model: into which pools it is let from then on.
+"""Routing of a tenant whose requests go to another pool of the same model: which pools let it in.
 
 What it pays for stays its own: a move only changes which of others' pools let it in.
 """

@@ -7,15 +7,16 @@ import click
 from billing.rendering import CommandTerms, Performer, answered, asks, performed, with_performer
 from core.errors import StartupError
 from core.terminal.terminal import print_json, print_line
+from engine.cli.migration_pages import show_preview
+from engine.operations.emptying import watch_migrations
 from engine.operations.migrating import (
     MigratedPool,
     MigratePool,
     MigrateRequest,
-    MigrationOutcome,
     migrate_pool,
     migrate_request,
-    watch_migrations,
 )
+from engine.operations.migration_preview import MigrationOutcome
 
 WHOSE = {"tenant": {"help": "The tenant's name or id. Without it, whoever's it is."}}
 FROM = {"pool": {"names": ["--from-pool"], "help": "The pool to move from. By default PARLEY_POOL."}}
@@ -65,8 +66,9 @@ def _show_each(outcomes: Sequence[MigrationOutcome], how: CommandTerms) -> None:
 
 
 def _show_pool(result: MigratedPool, ask: MigratePool, how: CommandTerms) -> None:
-    """Print what became of a pool. Raises StartupError where it is not empty."""
+    """Print what became of a pool, or would. Raises StartupError where it is not empty."""
     if how.dry_run:
+        show_preview(result, result.preview, how.as_json)
         return
     if result.newcomers:
         raise StartupError(

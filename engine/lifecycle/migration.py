@@ -8,7 +8,7 @@ have written the rest. `hop`, a request's number of migrations, tells a late cal
 this one's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from engine.queue import script_calls as calls
 from engine.queue.client import PoolQueue
 from engine.queue.migration_orders import HOP_MAX, MigrationOrders, order_of
 from engine.queue.pinned_policies import is_policy
-from engine.queue.types import MigratedTo, PinnedPolicy
+from engine.queue.types import MigratedTo, PinnedPolicy, WorkerView
 from engine.request import TOKEN_BYTES, Control, RequestStatus, input_decoder
 
 MOVED_KEEP_SECONDS = 15 * 60
@@ -187,17 +187,9 @@ class Migrator:
             raise _refused(MigrationRefusalReason.UNKNOWN, "its record is damaged")
         if fingerprint is None or not packed:
             return moves  # unknown, ended or on its way: `move` says which
-        theirs = [each for each in await self._queue(dest).workers() if each.alive]
-        able = [each for each in theirs if each.fingerprint.encode() == fingerprint]
-        if not able:
-            raise _refused(
-                MigrationRefusalReason.NO_WORKER, f"no worker of pool {dest} runs this version of its model"
-            )
-        size = max(each.count("kv_tokens") or 0 for each in able)
-        if 0 < size < _need(packed):
-            raise _refused(
-                MigrationRefusalReason.TOO_LARGE, f"no worker of pool {dest} holds more than {size} tokens"
-            )
+        sizes = sizes_of(await self._queue(dest).workers())
+        if refused := misfit(dest, sizes, fingerprint.decode(errors="replace"), tokens_needed(packed)):
+            raise refused
         return moves
 
     async def _departure(self, pool: str, tenant: str, id: str) -> MigrationRecord | None:
@@ -301,6 +293,27 @@ class Migrator:
         return await script.or_none(self._client, [redis_keys.system(pool)], call)
 
 
+def sizes_of(workers: Iterable[WorkerView]) -> dict[str, int]:
+    """KV tokens of the largest living worker by fingerprint; 0 where none has said. Pure."""
+    sizes: dict[str, int] = {}
+    for each in workers:
+        if each.alive:
+            sizes[each.fingerprint] = max(sizes.get(each.fingerprint, 0), each.count("kv_tokens") or 0)
+    return sizes
+
+
+def misfit(dest: str, sizes: Mapping[str, int], fingerprint: str, need: int) -> MigrationRefused | None:
+    """Why a request of this fingerprint that takes `need` KV tokens at most can never go on in `dest`, whose
+    workers have these sizes; None: it can. Pure."""
+    if fingerprint not in sizes:
+        told = f"no worker of pool {dest} runs this version of its model"
+        return _refused(MigrationRefusalReason.NO_WORKER, told)
+    if 0 < sizes[fingerprint] < need:
+        told = f"no worker of pool {dest} holds more than {sizes[fingerprint]} tokens"
+        return _refused(MigrationRefusalReason.TOO_LARGE, told)
+    return None
+
+
 def _refused(reason: MigrationRefusalReason, message: str) -> MigrationRefused:
     return MigrationRefused(reason, message)
 
@@ -313,7 +326,7 @@ def _policy(packed: bytes) -> tuple[str, int]:
     return request.policy, request.deadline_ms
 
 
-def _need(packed: bytes) -> int:
+def tokens_needed(packed: bytes) -> int:
     """KV tokens that the request takes at most; 0 where its input cannot be read."""
     request = read("input", input_decoder.decode, packed)
     if isinstance(request, Unreadable):

@@ -49,6 +49,9 @@ ALLOWED = {
     "billing/cli/usage.py: told": "inside another function",
     "engine/backends/vllm_seeded_sampling.py: place": "a position in a random sequence",
     "engine/lifecycle/stale_admissions.py: release_stale_admissions": "the quota's release",
+    "engine/cli/pools.py: move": "a tenant's: its routing and its requests",
+    "engine/operations/moving_tenants.py: MoveTenant": "a tenant's: its routing and its requests",
+    "engine/operations/moving_tenants.py: move_tenant": "a tenant's: its routing and its requests",
     "engine/instruments.py: parley_stale_admissions_released": "the quota's release",
     "clients/python/parley_client/readings.py: asked": "the client's: named anew with its next version",
 }

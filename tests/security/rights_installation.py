@@ -28,7 +28,7 @@ from billing.tables.pools import PoolRow
 from billing.tables.tenants import PLATFORM
 from billing.tenants.keys import authenticate_key, create_key
 from billing.tenants.sessions import open_session
-from billing.tenants.tenancy import find_project
+from billing.tenants.tenancy import create_tenant, find_project
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
@@ -150,10 +150,18 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
 
 
 async def seed_pools(stores: Stores) -> None:
-    """A model and two shared pools for others, one of which drains."""
+    """A model and shared pools for others, one of which drains, and one of another tenant."""
     await add_model(stores.db, "m")
-    for pool, model in (("huge", "n"), ("old", "o")):
-        row = PoolRow(pool=pool, model=model, version="v1", workers=1, labels={}, made_ms=now_ms())
+    payer = (await create_tenant(stores.db, "hooli")).tenant_id
+    for pool, model, tenant_id in (
+        ("huge", "n", ""),
+        ("old", "o", ""),
+        ("default", "p", ""),
+        ("other", "p", payer),
+    ):
+        row = PoolRow(
+            pool=pool, model=model, version="v1", workers=1, labels={}, tenant_id=tenant_id, made_ms=now_ms()
+        )
         await create_pool(stores.db, row)
     await drain_pool(stores.db, "old")
 
@@ -260,6 +268,7 @@ async def _work(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "requests.cancel_all": {"key": "", "project": "", "user": ""},
         "requests.migrate": {**one, "to": "other"},
         "requests.migrate_all": {"to": "other"},
+        "pools.move": {"pool": "default", "to": "other"},
         "workers.drain": worker,
         "workers.kill": worker,
     }

@@ -135,6 +135,7 @@ NUMBERS = {
     )
 } | {("audit list", "target")}  # narrows what is listed of the tenant's own
 ANY_POOL = {
+    "pools move",
     "requests cancel",
     "requests find",
     "requests list",
