@@ -59,6 +59,15 @@ def _line(number: int, meter: str, quantity: int, price: int, amount: int) -> di
     }
 
 
+LIFE = {"queued": 4, "room": 30, "claimed": 9_120, "decode": 9_440, "lost": 19_420}
+LIFE_AFTER = {"claimed": 22_660, "decode": 23_180, "ended": 29_380}
+
+
+def lived(*phases: tuple[str, int]) -> list[dict[str, Any]]:
+    """Phases as the API gives them."""
+    return [{"kind": kind, "at_ms": ms} for kind, ms in phases]
+
+
 def booked() -> dict[str, Any]:
     """A request in the books that waited, was moved off a lost worker, and ended normally."""
     at = {"accepted": 0, "claimed": 9_120, "first token": 9_440, "ended": 29_380, "booked": 29_394}
@@ -79,6 +88,7 @@ def booked() -> dict[str, Any]:
         "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
     }
     found |= {"months": [{"month": "2026-11", "amount": usd(515_040), "closed_ms": None}]}
+    found |= {"phases": lived(*LIFE.items()) + lived(*LIFE_AFTER.items())}
     return found | {"recomputed_tokens": 3614, "policy": "a1" * 32, "verdicts": {"secrets": {"mask": 2}}}
 
 
@@ -100,6 +110,7 @@ def detail(status: str = "running", **others: Any) -> dict[str, Any]:
     row = {key: value for key, value in live_row(status=status).items() if key != "tenant_name"}
     found = {"row": row, "warm": "", "fingerprint": "", "epoch": 1, "visible": 100, "covered": 3300}
     found |= {"granted": 512, "input_cached": 2048, "recomputed_tokens": 0, "deaths": 0, "preempts": 0}
+    found |= {"phases": lived(("queued", 3), ("claimed", 100), ("decode", 400))}
     found |= {"control": 0, "moved_to": "", "older": None, "log_first": 1, "now_ms": NOW_MS, "parked_ms": 0}
     return found | {"readers": {"gateway-a": "reading", "gateway-b": "stuck"}} | others
 

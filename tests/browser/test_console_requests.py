@@ -24,10 +24,12 @@ from tests.browser.requests_sample import (
     HELD_BACK,
     NOW_MS,
     RUNNING,
+    booked,
     detail,
     ended_row,
     explained,
     live_row,
+    lived,
     refused_row,
     running,
 )
@@ -120,10 +122,11 @@ async def test_each_page_and_dialog_keeps_the_policy(
 
     await page.get_by_role("link", name="0198b2c4\u2026d1aa").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text(
-        "Ended normally after 29.38 s: 9.12 s in the queue, 0.32 s to its first token, 19.94 s to write."
+        "Ended normally after 29.38 s: 9.12 s in the queue, 0.32 s to its first token, 16.18 s to write, "
+        "3.24 s to move off a lost worker."
     )
     life = page.get_by_role("table", name="Its life")
-    await expect(life.get_by_role("row", name="Waited in eu-1")).to_contain_text("9.12")
+    await expect(life.get_by_role("row", name="Waited for room at a worker")).to_contain_text("9.12")
     await expect(page.get_by_role("region", name="Bill")).to_contain_text("Total 0.000515040")
     await shot(page, f"request-{scheme}")
     assert await watched.axe() == []
@@ -138,6 +141,71 @@ async def test_each_page_and_dialog_keeps_the_policy(
         assert await watched.axe() == []
         await page.keyboard.press("Escape")
     assert (watched.errors, watched.strangers) == ([], [])
+
+
+Rows = list[tuple[str, ...]]  # what each row has to say, from the second on
+MOVED = [("queued", 0), ("claimed", 500), ("decode", 900), ("moved", 2_000), ("queued", 2_070)]
+PARKED = [("queued", 2), ("cap", 2), ("claimed", 5_000), ("preempt", 5_100), ("parked", 6_000)]
+LIVES: dict[str, tuple[list[tuple[str, int]], Rows]] = {
+    "an event of before": (
+        [],
+        [("Waited", "in eu-1", "9.12"), ("Claimed",), ("Prefill", "0.32"), ("Decode", "19.94"), ("Ended",)],
+    ),
+    "moved": (
+        [
+            *MOVED,
+            ("claimed", 3_000),
+            ("decode", 3_400),
+            ("grant", 9_000),
+            ("decode", 9_400),
+            ("ended", 29_380),
+        ],
+        [
+            *(("Waited", "in its first pool", "0.50"), ("Claimed",), ("Prefill", "0.40"), ("Decode", "1.10")),
+            *(("Moved", "to another pool", "0.07"), ("Waited", "in its new pool", "0.93")),
+            *(("Prefill", "3,614 tokens again", "0.40"), ("Decode", "5.60")),
+            *(("Waited", "until more output is allowed", "0.40"), ("Decode", "654 tokens in all", "19.98")),
+            ("Ended", "stop"),
+        ],
+    ),
+    "parked and blocked": (
+        [
+            *PARKED,
+            ("queued", 7_000),
+            ("claimed", 7_200),
+            ("drain", 8_000),
+            ("new", 9_000),
+            ("blocked", 29_380),
+        ],
+        [
+            *(("Waited", "at its cap", "5.00"), ("Claimed",), ("Prefill", "0.10")),
+            *(("Waited", "made way", "0.90"), ("Parked", "nobody read it", "1.00")),
+            *(("Waited", "read again", "0.20"), ("Prefill", "0.80"), ("Moved", "its worker drains", "1.00")),
+            *(("new",), ("Blocked",)),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("phases", "rows"), LIVES.values(), ids=list(LIVES))
+async def test_a_life_has_a_row_for_each_phase(
+    open_page: OpenPage,
+    console: str,
+    settings: Settings,
+    sqlite: Database,
+    phases: list[tuple[str, int]],
+    rows: Rows,
+):
+    """Why, and how long; a wait whose reason came at once is one; a kind that is not known yet has a row."""
+    watched, played = await opened(open_page, console, settings, sqlite, "requests", **WIDE)
+    played.explained["lived"] = explained(booked=booked() | {"phases": lived(*phases)})
+    await watched.page.goto(f"{console}/console/requests/lived")
+    life = watched.page.get_by_role("table", name="Its life").get_by_role("row")
+    await expect(life).to_have_count(2 + len(rows))
+    for at, row in enumerate(rows):
+        for words in row:
+            await expect(life.nth(2 + at)).to_contain_text(words)
+    assert watched.errors == []
 
 
 async def test_filters_are_in_the_address_and_pages_come_behind_each_other(
