@@ -7,7 +7,7 @@ from billing.periods import HOUR_MS
 from billing.prices.rating import Counts, rate
 from billing.seeding.shapes import SeedShape, chance_of
 from billing.seeding.tenant_rows import UsageSource
-from billing.usage import PinnedPrices, UsageEvent, UsageOwner
+from billing.usage import Phase, PhaseKind, PinnedPrices, UsageEvent, UsageOwner, ended_phases
 from core.ids import uuid7
 
 PRICES = PinnedPrices(
@@ -16,6 +16,7 @@ PRICES = PinnedPrices(
 MODELS = ("smollm2", "qwen3-8b", "llama-4-scout")
 BY_HOUR = [1, 1, 1, 1, 1, 2, 3, 5, 8, 10, 11, 10, 9, 10, 11, 11, 10, 8, 6, 5, 4, 3, 2, 1]
 WEEKEND = (5, 6)
+LOST_EVERY = 150  # of so many one had its worker die
 FLAGGED = {"email": {"redact": 1}}
 REASONS = ("stop",) * 17 + ("length", "cancelled", "error")
 
@@ -47,6 +48,7 @@ def _event(of: UsageSource, chance: Random, at_ms: int, pool: str) -> UsageEvent
         input_uncached=40 + number % 900, input_cached=number % 4 * 64, output_text=20 + number % 610
     )
     took_ms = 300 + counts.output_text * 20
+    first_ms, is_lost = 20 + number % 400, number % LOST_EVERY == 0
     return UsageEvent(
         tenant=of.tenant,
         request=uuid7(at_ms),
@@ -56,7 +58,7 @@ def _event(of: UsageSource, chance: Random, at_ms: int, pool: str) -> UsageEvent
         owner=UsageOwner(project=project, key=key, user=of.users[int(chance.random() ** 2 * len(of.users))]),
         accepted_ms=at_ms,
         claimed_ms=at_ms + 20,
-        first_token_ms=at_ms + 20 + number % 400,
+        first_token_ms=at_ms + first_ms,
         ended_ms=at_ms + took_ms,
         reason=REASONS[number % len(REASONS)],
         prices=PRICES,
@@ -64,8 +66,19 @@ def _event(of: UsageSource, chance: Random, at_ms: int, pool: str) -> UsageEvent
         input_cached=counts.input_cached,
         output_text=counts.output_text,
         cost_nano=rate(counts, PRICES)[1],
-        claims=1,
+        claims=2 if is_lost else 1,
+        recomputed_tokens=counts.input_uncached if is_lost else 0,
         asked_input=counts.input_uncached + counts.input_cached,
         asked_output=counts.output_text,
         verdicts=FLAGGED if number % 200 == 0 else {},
+        phases=_phases(first_ms, took_ms, is_lost),
     )
+
+
+def _phases(first_ms: int, took_ms: int, is_lost: bool) -> list[Phase]:
+    """Of a plain life; of one whose worker was lost halfway through its output."""
+    found = [("queued", 2), ("claimed", 20), ("decode", first_ms)]
+    if is_lost:
+        lost_ms, left_ms = (first_ms + took_ms) // 2, (took_ms - first_ms) // 2
+        found += [("lost", lost_ms), ("claimed", lost_ms + left_ms // 3), ("decode", lost_ms + left_ms // 2)]
+    return ended_phases(found, PhaseKind.ENDED, took_ms)
