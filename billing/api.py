@@ -159,7 +159,7 @@ from billing.tenants.tenancy import (
 from billing.tenants.users import user_id, user_is_closed, user_named, user_names
 from billing.unit_of_work.actors import OperationActor, local_actor
 from billing.unit_of_work.change_stream import RecordedChange, read_changes
-from billing.unit_of_work.listing import ListQuestion
+from billing.unit_of_work.listing import Limit, ListQuestion, listed_page
 from billing.unit_of_work.perform import Performed, perform
 from billing.unit_of_work.progress import OperationProgress, StartedRun
 from billing.unit_of_work.replies import clear_replies
@@ -224,6 +224,7 @@ __all__ = [
     "HeldRequest",
     "Hold",
     "LeastRemaining",
+    "Limit",
     "LimitCache",
     "LimitUse",
     "ListQuestion",
@@ -329,6 +330,7 @@ __all__ = [
     "list_policies",
     "list_tenants",
     "list_terms",
+    "listed_page",
     "local_actor",
     "lock_settings",
     "make_link_code",

@@ -4,7 +4,6 @@ The audit log has a row for each step, with different authors. What is approved 
 proposer: it is committed only where it moves the proposed amount, to the nano, and once.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -12,6 +11,7 @@ from typing import Literal
 import msgspec
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
+from sqlmodel.sql.expression import SelectOfScalar
 
 from billing.approvals.approver_mail import tell_approvers
 from billing.approvals.proposed_operations import ProposedOperation, proposed_by
@@ -32,7 +32,6 @@ from core.sql.database import Database
 
 KEPT_MS = 30 * 60_000
 WAITING_MAX = 100
-LISTED_MAX = 1_000
 WAITING: Literal["waiting"] = "waiting"
 NAMED_ONCE = ("key", "request", "grant")  # of an operation's struct: the same is booked once
 BOOKED, REJECTED, FAILED = "booked", "rejected", "failed"
@@ -162,16 +161,10 @@ async def reject(db: Database, id: str, reason: str) -> Proposal:
     return row
 
 
-async def list_proposals(db: Database, ended: bool = False) -> Sequence[Proposal]:
-    """Proposals that wait, oldest first; or the last ones of any state, newest first."""
-    statement = select(Proposal)
-    if ended:
-        statement = statement.order_by(col(Proposal.created_ms).desc(), col(Proposal.id).desc())
-    else:
-        waits = (col(Proposal.state) == WAITING, col(Proposal.expires_ms) > now_ms())
-        statement = statement.where(*waits).order_by(col(Proposal.created_ms), col(Proposal.id))
-    async with db.session() as session:
-        return (await session.exec(statement.limit(LISTED_MAX))).all()
+def waiting_at(now: int) -> SelectOfScalar[Proposal]:
+    """The statement of the proposals that wait at a time; their ids are in the order in which they were made.
+    Pure."""
+    return select(Proposal).where(col(Proposal.state) == WAITING, col(Proposal.expires_ms) > now)
 
 
 def state_of(row: Proposal, now: int) -> str:

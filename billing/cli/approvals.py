@@ -8,6 +8,7 @@ from billing.approvals.proposed_operations import kind_text
 from billing.cli.operations import (
     REASON_NEEDED,
     CommandTerms,
+    all_pages,
     answered,
     asks,
     facts_of,
@@ -42,11 +43,11 @@ def approvals_command() -> None:
 
 
 @approvals_command.command("list")
-@asks(approvals.list_proposals, options={"ended": {"names": ["--all"]}})
+@asks(approvals.list_proposals, options={"ended": {"names": ["--all"]}}, omitted=("limit", "after"))
 def list_command(ask: ListProposals, how: CommandTerms) -> None:
     """The proposals that wait for a second person, oldest first."""
-    page = answered(approvals.list_proposals, ask, how)
-    rows = [facts_of(each, how.as_json) | _kind(each.kind, how.as_json) for each in page.items]
+    found = all_pages(approvals.list_proposals, ask, how)
+    rows = [facts_of(each, how.as_json) | _kind(each.kind, how.as_json) for each in found]
     show_table(rows, how.as_json, "nothing waits for a second person")
 
 

@@ -9,14 +9,19 @@ import msgspec
 from billing.cli.arguments import TAKEN_BACK, end_state, nano_of
 from billing.cli.desired_pools import POOL_COMMANDS
 from billing.cli.moves import check_booked, moved
-from billing.cli.operations import REASON, REASON_NEEDED, CommandTerms, answered, asks, facts_of
+from billing.cli.operations import REASON, REASON_NEEDED, CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.money import to_display
 from billing.operations import gpu_commitments, pool_usage, pools
-from billing.operations.gpu_commitments import CommitToGpus, EndGpuCommitment, SetGpuCost
+from billing.operations.gpu_commitments import (
+    CommitToGpus,
+    EndGpuCommitment,
+    ListGpuCommitments,
+    SetGpuCost,
+)
 from billing.operations.pool_usage import AskPoolUsage, PoolUseFacts
-from billing.operations.pools import AskNothing, AssignPool, SharePool
-from billing.operations.shared_fields import NameTenant
+from billing.operations.pools import AssignPool, SharePool
+from billing.unit_of_work.listing import ListQuestion
 from core.errors import StartupError
 from core.operations import MoneyAmount
 from core.terminal.terminal import print_line
@@ -48,10 +53,10 @@ for each in POOL_COMMANDS:
 
 
 @pools_command.command("owners")
-@asks(pools.list_pool_owners)
-def owners_command(ask: AskNothing, how: CommandTerms) -> None:
+@asks(pools.list_pool_owners, omitted=("limit", "after"))
+def owners_command(ask: ListQuestion, how: CommandTerms) -> None:
     """List pools' owners, present and past."""
-    rows = [facts_of(each, how.as_json) for each in answered(pools.list_pool_owners, ask, how).items]
+    rows = [facts_of(each, how.as_json) for each in all_pages(pools.list_pool_owners, ask, how)]
     show_table(rows, how.as_json, "no pool was ever dedicated: all are shared")
 
 
@@ -132,11 +137,11 @@ def commit_command(ask: CommitToGpus, how: CommandTerms) -> None:
 
 
 @pools_command.command("commitments")
-@asks(gpu_commitments.list_gpu_commitments)
-def commitments_command(ask: NameTenant, how: CommandTerms) -> None:
+@asks(gpu_commitments.list_gpu_commitments, omitted=("limit", "after"))
+def commitments_command(ask: ListGpuCommitments, how: CommandTerms) -> None:
     """List a tenant's commitments to GPUs. What was taken back holds in no hour."""
-    page = answered(gpu_commitments.list_gpu_commitments, ask, how)
-    rows = [_facts(each, how.as_json) for each in page.items]
+    found = all_pages(gpu_commitments.list_gpu_commitments, ask, how)
+    rows = [_facts(each, how.as_json) for each in found]
     show_table(rows, how.as_json, "the tenant committed to no GPUs")
 
 
@@ -159,13 +164,15 @@ def end_commitment_command(ask: EndGpuCommitment, how: CommandTerms) -> None:
 
 
 @pools_command.command("costs")
-@asks(gpu_commitments.list_gpu_costs)
+@asks(gpu_commitments.list_gpu_costs, omitted=("limit", "after"))
 @click.option("--gpu", help="Say what this type of GPU (`*`: any other) costs from now on.")
 @click.option("--hour", help="For a GPU-hour, with its currency: '1.10 USD'.")
 @click.option("--region", default="", help="Only there.")
 @click.option("--reason", **REASON)
 @click.option("--dry-run", is_flag=True, help="Show what it would do, and do nothing.")
-def costs_command(ask: AskNothing, how: CommandTerms, gpu: str | None, hour: str | None, region: str) -> None:
+def costs_command(
+    ask: ListQuestion, how: CommandTerms, gpu: str | None, hour: str | None, region: str
+) -> None:
     """List our costs of GPU-hours, for margins; with --gpu and --hour, set one from now on."""
     if (gpu is None) != (hour is None):
         raise StartupError("give --gpu and --hour, or neither")
@@ -173,8 +180,8 @@ def costs_command(ask: AskNothing, how: CommandTerms, gpu: str | None, hour: str
         cost = SetGpuCost(gpu=gpu, hour=MoneyAmount.of(nano_of(hour)), region=region)
         show(_facts(answered(gpu_commitments.set_cost_of_gpu, cost, how), how.as_json), how.as_json)
         return
-    page = answered(gpu_commitments.list_gpu_costs, ask, how)
-    rows = [_facts(each, how.as_json) for each in page.items]
+    found = all_pages(gpu_commitments.list_gpu_costs, ask, how)
+    rows = [_facts(each, how.as_json) for each in found]
     show_table(rows, how.as_json, "nobody said what a GPU costs: margins are not known")
 
 

@@ -12,11 +12,11 @@ from billing.cli.wallet_undo import claw_back_command, pay_out_command, void_com
 from billing.money import to_display
 from billing.operations import wallet_views as views
 from billing.operations import wallets
-from billing.operations.shared_fields import NameTenant
 from billing.operations.wallet_views import (
     AsOf,
     GrantFacts,
     GrantState,
+    ListOwed,
     SetOwed,
     SetWalletAlert,
     WalletHistory,
@@ -110,13 +110,12 @@ def owed_command(ask: SetOwed, how: CommandTerms) -> None:
 
     A request costs more than is left where its correction adds to it, or where Redis lost what it held.
     """
-    if ask.paid_by is UNSET:
-        owed = answered(views.list_owed, NameTenant(tenant=ask.tenant), how)
-    else:
-        owed = answered(views.set_owed, ask, how)
-    show_table([facts_of(each, how.as_json) for each in owed.items], how.as_json, "nothing is owed")
+    if ask.paid_by is not UNSET:
+        answered(views.set_owed, ask, how)
+    owed = all_pages(views.list_owed, ListOwed(tenant=ask.tenant), CommandTerms(how.as_json))
+    show_table([facts_of(each, how.as_json) for each in owed], how.as_json, "nothing is owed")
     if not how.as_json:
-        print_owed(sum(each.owed.value for each in owed.items))
+        print_owed(sum(each.owed.value for each in owed))
 
 
 def print_owed(owed_nano: int) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from sqlmodel import col, select
 
 from billing.approvals import proposals
 from billing.approvals.approve import approve_proposal as book_proposal
@@ -12,12 +13,13 @@ from billing.operations import corrections, gpu_commitments, wallets
 from billing.operations.shared_fields import AUDIT
 from billing.tables.approvals import Proposal
 from billing.tenants.tenancy import tenant_names
+from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
 from core.operations import MONEY, STAFF, ListedPage, MoneyAmount, Uses, operation
 
 
-class ListProposals(msgspec.Struct, frozen=True, kw_only=True):
+class ListProposals(ListQuestion, frozen=True, kw_only=True):
     """Which proposals."""
 
     ended: Annotated[bool, Meta(description="Those that ended too, newest first.")] = False
@@ -62,11 +64,15 @@ class ProposalFacts(msgspec.Struct, frozen=True):
 
 @operation("approvals.list", "GET /approvals", may=STAFF, uses=Uses(reads="tenant proposal"))
 async def list_proposals(look: Look, ask: ListProposals) -> ListedPage[ProposalFacts]:
-    """List the proposals that wait for a second person, oldest first; or the last ones of any state."""
-    rows = await proposals.list_proposals(look.db, ask.ended)
-    names = await tenant_names(look.db, (row.tenant_id for row in rows))
+    """List the proposals that wait for a second person, oldest first; or those of any state, newest first."""
     now = look.now_ms()
-    return ListedPage([ProposalFacts.of(row, names.get(row.tenant_id, row.tenant_id), now) for row in rows])
+    chosen = select(Proposal) if ask.ended else proposals.waiting_at(now)
+    page: ListedPage[Proposal] = await listed_page(
+        look, ask, chosen, col(Proposal.id), lambda row: row, newest_first=ask.ended
+    )
+    names = await tenant_names(look.db, (row.tenant_id for row in page.items))
+    shown = (ProposalFacts.of(row, names.get(row.tenant_id, row.tenant_id), now) for row in page.items)
+    return ListedPage(list(shown), page.next)
 
 
 @operation(

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from sqlmodel import col, select
 
 from billing.dedicated_pools.commitment_rates import owed_at_once_nano
 from billing.dedicated_pools.commitments import (
@@ -13,14 +14,12 @@ from billing.dedicated_pools.commitments import (
     GpuTerms,
     commit_gpus,
     end_gpu_commitment,
-    gpu_commitments_of,
-    gpu_costs,
     set_gpu_cost,
 )
-from billing.operations.pools import AskNothing
-from billing.operations.shared_fields import AUDIT, NameTenant
+from billing.operations.shared_fields import AUDIT, NameTenant, TenantName
 from billing.periods import HOUR_MS
 from billing.tables.dedicated_pools import Commitment, GpuCost
+from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
 from core.operations import MONEY, OPERATORS, PAYERS, STAFF, ListedPage, MoneyAmount, Uses, operation
@@ -56,6 +55,12 @@ class CommitToGpus(NameTenant, frozen=True, kw_only=True):
     notice_days: Annotated[
         int, Meta(ge=0, le=NOTICE_DAYS_MAX, description="How long it goes on when it is ended.")
     ] = 30
+
+
+class ListGpuCommitments(ListQuestion, frozen=True, kw_only=True):
+    """Whose commitments."""
+
+    tenant: TenantName
 
 
 class EndGpuCommitment(NameTenant, frozen=True, kw_only=True):
@@ -166,12 +171,12 @@ async def commit_to_gpus(change: Change, ask: CommitToGpus) -> GpuCommitmentFact
     may=STAFF | PAYERS,
     uses=Uses(reads="tenant commitment"),
 )
-async def list_gpu_commitments(look: Look, ask: NameTenant) -> ListedPage[GpuCommitmentFacts]:
+async def list_gpu_commitments(look: Look, ask: ListGpuCommitments) -> ListedPage[GpuCommitmentFacts]:
     """List a tenant's commitments to GPUs, oldest first. What was taken back holds in no hour."""
     owner = await look.tenant(ask.tenant)
-    async with look.db.session() as session:
-        rows = await gpu_commitments_of(session, owner.tenant_id)
-    return ListedPage([GpuCommitmentFacts.of(row) for row in rows])
+    statement = select(Commitment).where(col(Commitment.tenant_id) == owner.tenant_id)
+    key = (col(Commitment.start_ms), col(Commitment.id))
+    return await listed_page(look, ask, statement, key, GpuCommitmentFacts.of)
 
 
 @operation(
@@ -195,10 +200,10 @@ async def end_commitment_to_gpus(change: Change, ask: EndGpuCommitment) -> GpuCo
 
 
 @operation("pools.costs", "GET /gpu-costs", may=OPERATORS | MONEY, uses=Uses(reads="gpu_cost"))
-async def list_gpu_costs(look: Look, ask: AskNothing) -> ListedPage[GpuCostFacts]:
+async def list_gpu_costs(look: Look, ask: ListQuestion) -> ListedPage[GpuCostFacts]:
     """List the platform's costs of GPU-hours, for margins."""
-    async with look.db.session() as session:
-        return ListedPage([GpuCostFacts.of(row) for row in await gpu_costs(session)])
+    key = (col(GpuCost.gpu_type), col(GpuCost.region), col(GpuCost.valid_from_ms))
+    return await listed_page(look, ask, select(GpuCost), key, GpuCostFacts.of)
 
 
 @operation(

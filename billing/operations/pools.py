@@ -4,13 +4,16 @@ from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from sqlmodel import col, select
 
 from billing.dedicated_pools import owners
 from billing.dedicated_pools.commitments import gpu_commitments_of
 from billing.operations.shared_fields import AUDIT, TenantName
 from billing.prices.book import ANY_MODEL, gpu_price, pinned_prices
+from billing.tables.dedicated_pools import PoolOwner
 from billing.tables.tenants import Tenant
 from billing.tenants.tenancy import find_project, tenant_names
+from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
 from core.errors import Refused, see, unknown
@@ -21,10 +24,6 @@ NO_PRICE = "its price book has no price for any GPU (`*`): hours of types withou
 BILLS_TOKENS = "its price book bills tokens too"
 
 PoolName = Annotated[str, Meta(description="The pool's name.")]
-
-
-class AskNothing(msgspec.Struct, frozen=True):
-    """All there is."""
 
 
 class SharePool(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,22 +60,22 @@ class PoolDedication(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @operation("pools.owners", "GET /pools/owners", may=STAFF, uses=Uses(reads="pool_owner tenant"))
-async def list_pool_owners(look: Look, ask: AskNothing) -> ListedPage[OwnedPool]:
+async def list_pool_owners(look: Look, ask: ListQuestion) -> ListedPage[OwnedPool]:
     """List pools' owners, present and past."""
-    async with look.db.session() as session:
-        owned = await owners.owners_of(session)
-    names = await tenant_names(look.db, (each.tenant_id for times in owned.values() for each in times))
+    key = (col(PoolOwner.pool), col(PoolOwner.from_ms))
+    page: ListedPage[PoolOwner] = await listed_page(look, ask, select(PoolOwner), key, lambda row: row)
+    names = await tenant_names(look.db, (each.tenant_id for each in page.items))
     return ListedPage(
         [
             OwnedPool(
-                pool=pool,
+                pool=each.pool,
                 start=iso_time(each.from_ms),
                 tenant=names.get(each.tenant_id, each.tenant_id) or SHARED,
                 project=each.project_id,
             )
-            for pool, times in sorted(owned.items())
-            for each in times
-        ]
+            for each in page.items
+        ],
+        page.next,
     )
 
 

@@ -9,14 +9,22 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from sqlmodel import col, select
 
-from billing.operations.shared_fields import AUDIT, NameTenant
+from billing.operations.shared_fields import AUDIT, NameTenant, TenantName
 from billing.periods import local_instant
 from billing.tables.tenants import Tenant
 from billing.tables.wallets import Wallet
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from billing.wallets import statements, wallets
-from billing.wallets.owed import Owed, OwedTerm, owed_by, owed_by_each, owing_requests, set_owed_term
+from billing.wallets.owed import (
+    OLDEST_FIRST,
+    Owed,
+    OwedTerm,
+    owed_by,
+    owed_by_each,
+    owing_statement,
+    set_owed_term,
+)
 from billing.wallets.statements import GrantLeft, WalletMovement
 from core.clock import iso_time
 from core.errors import Refused, bad_request, see_help
@@ -46,6 +54,12 @@ class WalletHistory(AsOf, frozen=True, kw_only=True):
     """Which wallet's movements, and how many of the last."""
 
     last: Annotated[int, Meta(ge=1, le=10_000, description="How many, the last ones.")] = 100
+
+
+class ListOwed(ListQuestion, frozen=True, kw_only=True):
+    """Whose requests that owe."""
+
+    tenant: TenantName
 
 
 class SetOwed(NameTenant, frozen=True, kw_only=True):
@@ -159,6 +173,14 @@ class OwedRequest(msgspec.Struct, frozen=True):
         return cls(found.request_id, MoneyAmount.of(found.owed_nano), iso_time(found.accepted_ms))
 
 
+class OwedTermFacts(msgspec.Struct, frozen=True):
+    """What becomes of what a tenant owes, and how much that is now."""
+
+    tenant: str
+    paid_by: OwedTerm
+    owed: MoneyAmount
+
+
 class WalletAlertFacts(msgspec.Struct, frozen=True):
     """When a wallet alerts, in per cents, the lowest first."""
 
@@ -217,11 +239,10 @@ async def show_history(look: Look, ask: WalletHistory) -> MovementsShown:
     may=STAFF | PAYERS,
     uses=Uses(reads="tenant wallet_owed usage_event usage_line"),
 )
-async def list_owed(look: Look, ask: NameTenant) -> ListedPage[OwedRequest]:
+async def list_owed(look: Look, ask: ListOwed) -> ListedPage[OwedRequest]:
     """List what a tenant owes for requests that no grant paid, the oldest first."""
     owner = await look.tenant(ask.tenant)
-    async with look.db.session() as session:
-        return ListedPage([OwedRequest.of(each) for each in await owing_requests(session, owner.tenant_id)])
+    return await listed_page(look, ask, owing_statement(owner.tenant_id), OLDEST_FIRST, OwedRequest.of)
 
 
 @operation(
@@ -231,16 +252,17 @@ async def list_owed(look: Look, ask: NameTenant) -> ListedPage[OwedRequest]:
     audit="wallet.owed",
     reason=True,
     edits=True,
-    uses=Uses(reads="wallet_owed usage_event usage_line", writes=f"tenant wallet {AUDIT}"),
+    uses=Uses(reads="wallet_owed", writes=f"tenant wallet {AUDIT}"),
 )
-async def set_owed(change: Change, ask: SetOwed) -> ListedPage[OwedRequest]:
-    """Change what becomes of what a tenant owes, and list it."""
+async def set_owed(change: Change, ask: SetOwed) -> OwedTermFacts:
+    """Change what becomes of what a tenant owes."""
     owner = (await change.tenant(ask.tenant)).tenant_id
     await change.editing(Wallet, owner, owner)
     if ask.paid_by is not UNSET and not await set_owed_term(change.db, owner, ask.paid_by):
         raise _no_wallet()
     async with change.db.session() as session:
-        return ListedPage([OwedRequest.of(each) for each in await owing_requests(session, owner)])
+        row = await session.get_one(Wallet, owner)
+    return OwedTermFacts(owner, OwedTerm(row.owed_term), MoneyAmount.of(await owed_by(change.db, owner)))
 
 
 @operation(

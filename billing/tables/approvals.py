@@ -1,6 +1,6 @@
 """Table of money moves that wait for a second person."""
 
-from sqlalchemy import BigInteger, CheckConstraint, Text
+from sqlalchemy import BigInteger, CheckConstraint, Index, Text
 from sqlmodel import Field
 
 from core.sql.database import TableBase
@@ -15,6 +15,8 @@ class Proposal(TableBase, table=True):
 
     __table_args__ = (
         CheckConstraint("state IN ('waiting', 'booked', 'rejected', 'failed')", name="ck_proposal_state"),
+        Index("ix_proposal_expires", "expires_ms"),
+        Index("ix_proposal_id", "id"),
     )
 
     tenant_id: str = Field(primary_key=True)

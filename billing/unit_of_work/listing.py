@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
-from sqlalchemy import Integer
+from sqlalchemy import Integer, tuple_
 
 from billing.unit_of_work.units import Look
 from core.errors import bad_request
@@ -38,40 +38,44 @@ async def listed_page(
     look: Look,
     question: ListQuestion,
     statement: Any,
-    key: Any,
+    key: Any | tuple[Any, ...],
     facts_of: Callable[[Any], Item],
     newest_first: bool = False,
 ) -> ListedPage[Item]:
-    """A page of the rows that a statement selects, ordered by a unique column (`key`), each as `facts_of`
-    shows it. Raises Refused for a cursor of another list."""
-    digest = _digest(look, question)
+    """A page of the rows that a statement selects, ordered by a unique column (`key`) or by several that are
+    unique together, each as `facts_of` shows it. Raises Refused for a cursor of another list."""
+    digest, keys = _digest(look, question), key if isinstance(key, tuple) else (key,)
     if question.after:
-        position = _position_of(question.after, digest, int if isinstance(key.type, Integer) else str)
-        statement = statement.where(key < position if newest_first else key > position)
-    ordered = statement.order_by(key.desc() if newest_first else key).limit(question.limit + 1)
+        position = _position_of(question.after, digest, keys)
+        place = keys[0] if len(keys) == 1 else tuple_(*keys)
+        statement = statement.where(place < position if newest_first else place > position)
+    ordered = statement.order_by(*(each.desc() if newest_first else each for each in keys))
     async with look.db.session() as session:
-        rows: Sequence[Any] = (await untyped(session).exec(ordered)).all()
+        rows: Sequence[Any] = (await untyped(session).exec(ordered.limit(question.limit + 1))).all()
     page = rows[: question.limit]
     more = len(rows) > question.limit
     return ListedPage(
-        [facts_of(row) for row in page], cursor_of(digest, getattr(page[-1], key.key)) if more else None
+        [facts_of(row) for row in page],
+        _cursor_of(digest, *(getattr(page[-1], each.key) for each in keys)) if more else None,
     )
 
 
-def cursor_of(digest: str, position: Any) -> str:
-    """A cursor as its reader gets it. Pure."""
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode((digest, position))).decode().rstrip("=")
+def _cursor_of(*facts: str | int) -> str:
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(facts)).decode().rstrip("=")
 
 
-def _position_of(cursor: str, digest: str, kind: type) -> Any:
+def _position_of(cursor: str, digest: str, keys: Sequence[Any]) -> Any:
+    """The values of the last row's keys, or of its only one."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
-        of, position = msgspec.msgpack.decode(base64.urlsafe_b64decode(padded), type=tuple[str, str | int])
+        of, *position = msgspec.msgpack.decode(base64.urlsafe_b64decode(padded), type=list[str | int])
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise bad_request(NO_CURSOR, field="after") from error
-    if of != digest or not isinstance(position, kind) or not _is_storable(position):
+    kinds = [int if isinstance(each.type, Integer) else str for each in keys]
+    fits = len(position) == len(kinds) and all(map(isinstance, position, kinds))
+    if of != digest or not fits or not all(map(_is_storable, position)):
         raise bad_request(NO_CURSOR, field="after")
-    return position
+    return position[0] if len(position) == 1 else tuple(position)
 
 
 def _is_storable(position: str | int) -> bool:

@@ -9,6 +9,7 @@ wallet pays them.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlmodel import col
@@ -25,8 +26,8 @@ from billing.tables.tenants import UsageRow
 from billing.tables.wallets import Wallet, WalletGrant, WalletOwed, WalletUse
 from core.sql.database import Database, insert_rows
 
-LISTED_MAX = 10_000
 AT_ONCE = 10_000
+OLDEST_FIRST = (col(UsageRow.accepted_ms), col(WalletOwed.request_id))
 
 
 class OwedTerm(StrEnum):
@@ -75,9 +76,15 @@ async def owed_by_each(db: Database, tenants: Iterable[str]) -> dict[str, int]:
         return {name: int(nano) for name, nano in (await connection.execute(statement)).all()}
 
 
-async def owing_requests(session: AsyncSession, tenant_id: str, limit: int = LISTED_MAX) -> list[Owed]:
+async def owing_requests(session: AsyncSession, tenant_id: str, limit: int) -> list[Owed]:
     """The requests that owe, the oldest first."""
-    statement = (
+    statement = owing_statement(tenant_id).order_by(*OLDEST_FIRST).limit(limit)
+    return [Owed(*row) for row in (await (await session.connection()).execute(statement)).all()]
+
+
+def owing_statement(tenant_id: str) -> Any:
+    """The statement of the requests that owe, of the columns of `Owed`. Pure."""
+    return (
         select(
             col(WalletOwed.request_id),
             col(WalletOwed.owed_nano),
@@ -97,10 +104,7 @@ async def owing_requests(session: AsyncSession, tenant_id: str, limit: int = LIS
             & (col(UsageLine.number) == 0),
         )
         .where(col(WalletOwed.tenant_id) == tenant_id)
-        .order_by(col(UsageRow.accepted_ms), col(WalletOwed.request_id))
-        .limit(limit)
     )
-    return [Owed(*row) for row in (await (await session.connection()).execute(statement)).all()]
 
 
 def allot_payment(owing: Sequence[Owed], left_nano: int) -> list[tuple[Owed, int]]:

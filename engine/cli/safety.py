@@ -111,7 +111,7 @@ def _said_of(level: Level, version: PolicyVersion | None, state: str) -> str:
 @click.option(
     "--diff", "with_diff", is_flag=True, help="What each version says otherwise than the one before."
 )
-@asks(policy_history, options={"limit": {"show_default": True}})
+@asks(policy_history, options={"limit": {"show_default": True}}, omitted=("after",))
 def history_command(ask: PolicyHistory, how: CommandTerms, with_diff: bool) -> None:
     """Versions of a document, newest first: who made them, when and why.
 

@@ -7,8 +7,20 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from sqlmodel import col
 
-from billing.api import SAFETY_DAYS_MAX, Change, Look, SafetyDay, verdicts_by_day, zone_named
+from billing.api import (
+    SAFETY_DAYS_MAX,
+    Change,
+    Limit,
+    ListQuestion,
+    Look,
+    SafetyDay,
+    SafetyPolicy,
+    listed_page,
+    verdicts_by_day,
+    zone_named,
+)
 from core.errors import bad_request, see, unknown
 from core.operations import OPERATORS, ListedPage, Role, Uses, operation
 from engine.operations.policy_changes import PolicyChange, change_of
@@ -23,7 +35,7 @@ from engine.operations.policy_levels import (
 )
 from engine.operations.pool_questions import AUDIT, READERS
 from engine.policies.levels import level_facts
-from engine.policies.store import HISTORY_MAX, PolicyChanged, PolicyStore, scope_of, tell_policies
+from engine.policies.store import PolicyChanged, PolicyStore, scope_of, tell_policies, versions_of
 from engine.safety.documents import DEFAULT, PolicyDocument, PolicyError, policy_hash
 from engine.safety.policy_checks import checked
 
@@ -33,15 +45,19 @@ READS = "tenant project safety_policy"
 Document = dict[str, Any]
 
 
+PolicyTenant = Annotated[
+    str | None, Meta(description="This tenant's (name or id). Without it, the platform's.")
+]
+PolicyProject = Annotated[
+    str | None, Meta(description="The document of this project (name or id) of the tenant.")
+]
+
+
 class NamePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Whose document. A member's is its tenant's, or of a project there."""
 
-    tenant: Annotated[
-        str | None, Meta(description="This tenant's (name or id). Without it, the platform's.")
-    ] = None
-    project: Annotated[
-        str | None, Meta(description="The document of this project (name or id) of the tenant.")
-    ] = None
+    tenant: PolicyTenant = None
+    project: PolicyProject = None
 
 
 class ShowPolicy(NamePolicy, frozen=True, kw_only=True):
@@ -52,10 +68,12 @@ class ShowPolicy(NamePolicy, frozen=True, kw_only=True):
     ] = None
 
 
-class PolicyHistory(NamePolicy, frozen=True, kw_only=True):
+class PolicyHistory(ListQuestion, frozen=True, kw_only=True):
     """Whose versions, and how many of them."""
 
-    limit: Annotated[int, Meta(ge=1, le=HISTORY_MAX)] = 20
+    tenant: PolicyTenant = None
+    project: PolicyProject = None
+    limit: Limit = 20
 
 
 class CountVerdicts(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,12 +183,19 @@ async def show_merged(look: Look, ask: NamePolicy) -> MergedPolicy:
 async def policy_history(look: Look, ask: PolicyHistory) -> PolicyVersions:
     """List versions of a level's document, newest first: who made them, when and why."""
     level = await level_meant(look, ask)
-    rows = await PolicyStore(look.db).history(level.tenant_id, level.project_id, ask.limit + 1)
+    statement = versions_of(level.tenant_id, level.project_id)
+    page: ListedPage[SafetyPolicy] = await listed_page(
+        look, ask, statement, col(SafetyPolicy.version), lambda row: row, newest_first=True
+    )
+    rows = list(page.items)
+    if page.next is not None:
+        store, last = PolicyStore(look.db), rows[-1].version
+        rows += await store.history(level.tenant_id, level.project_id, 1, before=last)
     versions: list[PolicyHistoryVersion] = []
-    for row, earlier in list(with_earlier(rows))[: ask.limit]:
+    for row, earlier in list(with_earlier(rows))[: len(page.items)]:
         diff = diff_lines(scope_of(row), readable(earlier) if earlier else None, readable(row))
         versions.append(PolicyHistoryVersion(PolicyVersion.of(row), state_of(row), diff))
-    return PolicyVersions(versions, of=level)
+    return PolicyVersions(versions, page.next, of=level)
 
 
 @operation(
@@ -244,7 +269,7 @@ async def _written(
     return SetPolicyFacts(PolicyVersion.of(row), row.version != found.on_version, found)
 
 
-async def level_meant(unit: Look | Change, ask: NamePolicy) -> Level:
+async def level_meant(unit: Look | Change, ask: NamePolicy | PolicyHistory) -> Level:
     """The level that is asked for: a member's is its tenant's. Raises Refused where there is no such."""
     named = ask.tenant if ask.tenant is not None else unit.who.tenant
     owner = None if named is None else await unit.tenant(named)

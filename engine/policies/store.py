@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, and_, or_
 from sqlalchemy.orm import aliased
 from sqlmodel import col, exists, select
 from sqlmodel.ext.asyncio.session import AsyncSession
+from sqlmodel.sql.expression import SelectOfScalar
 
 from billing.api import PLATFORM, Project, SafetyPolicy, lock_settings, publish_news, record
 from core.actor import current_author
@@ -27,7 +28,6 @@ from engine.safety.verdicts import Scope
 
 POLICIES_CHANGED = "policies_changed"  # kind of news; tenant PLATFORM: for everybody
 REASON_CHARACTERS_MAX = 500
-HISTORY_MAX = 1_000
 BELOW_MAX = 1_000
 AT_ONCE_CHARACTERS_MAX = 16 << 10  # of documents that are merged on the loop, in less than a millisecond
 
@@ -138,12 +138,20 @@ class PolicyStore:
         async with self._db.session() as session:
             return await session.get(SafetyPolicy, (tenant_id, project_id, number))
 
-    async def history(self, tenant_id: str, project_id: str, limit: int) -> Sequence[SafetyPolicy]:
-        """A level's versions, newest first."""
-        statement = select(SafetyPolicy).where(_of_level(tenant_id, [project_id]))
-        statement = statement.order_by(col(SafetyPolicy.version).desc()).limit(min(limit, HISTORY_MAX))
+    async def history(
+        self, tenant_id: str, project_id: str, limit: int, before: int | None = None
+    ) -> Sequence[SafetyPolicy]:
+        """A level's versions, newest first; those before a version."""
+        statement = versions_of(tenant_id, project_id).order_by(col(SafetyPolicy.version).desc())
+        if before is not None:
+            statement = statement.where(col(SafetyPolicy.version) < before)
         async with self._db.session() as session:
-            return (await session.exec(statement)).all()
+            return (await session.exec(statement.limit(limit))).all()
+
+
+def versions_of(tenant_id: str, project_id: str) -> SelectOfScalar[SafetyPolicy]:
+    """The statement of a level's versions. Pure."""
+    return select(SafetyPolicy).where(_of_level(tenant_id, [project_id]))
 
 
 async def tell_policies(_: Database, redis: RedisClient, tenant_id: str) -> None:

@@ -23,7 +23,7 @@ from chaos.bench.seeded_books import opened
 from chaos.figures.figures import Figure, json_option, progress, show
 from core.redis.client import connect
 
-SHOWN = 20
+SHOWN = 5
 MOVED_TYPES = ("application/json", "application/problem+json")
 CHECKS = [
     not_a_server_error,
@@ -92,7 +92,7 @@ def api_fuzz(examples: int, seed: str | None, only: str, postgres: bool, as_json
     progress(f"seed {chosen}")
     load_all_checks()
     routes, found, errors = asyncio.run(_run("postgres" if postgres else "sqlite", chosen, examples, only))
-    for each in [*found.broken, *errors][:SHOWN] + found.undescribed[:SHOWN]:
+    for each in errors[:SHOWN]:
         progress(escape(each))
     figures = [
         Figure("routes", routes, ""),
@@ -121,5 +121,8 @@ async def _run(dialect: str, seed: str, count: int, only: str) -> tuple[int, Api
                     if only in route.label:
                         routes += 1
                         progress(f"{side} {route.label}")
+                        seen = len(found.broken), len(found.undescribed)
                         await fuzz_api(target, side, route, count, seed, found)
+                        for each in found.broken[seen[0] :][:SHOWN] + found.undescribed[seen[1] :][:SHOWN]:
+                            progress(escape(each))
     return routes, found, [line for log in logs for line in log.at_error]

@@ -218,3 +218,5 @@ def _administration() -> None:
         *maybe_numbers("ended_ms"),
         sa.CheckConstraint("state IN ('waiting', 'booked', 'rejected', 'failed')", name="ck_proposal_state"),
     )
+    op.create_index("ix_proposal_expires", "proposal", ["expires_ms"])
+    op.create_index("ix_proposal_id", "proposal", ["id"])

@@ -20,7 +20,7 @@ from billing.operations.desired_pools import (
     show_pool,
 )
 from billing.operations.pool_facts import ObservedPool, PoolFacts, PoolStateName
-from billing.operations.pools import AskNothing, list_pool_owners
+from billing.operations.pools import list_pool_owners
 from billing.tables.pools import FleetNode, PoolState
 from billing.tables.tenants import PLATFORM
 from billing.unit_of_work.listing import ListQuestion
@@ -84,7 +84,7 @@ async def test_who_pays_is_named_and_warned_and_stands_in_the_history(stores: St
     assert (await answer_of(edit_pool, stores, OWNER, moved)).project is None
     shared = await answer_of(edit_pool, stores, OWNER, EditPool(pool="a", tenant=None))
     assert shared.tenant is None
-    page = await answer_of(list_pool_owners, stores, OWNER, AskNothing())
+    page = await answer_of(list_pool_owners, stores, OWNER, ListQuestion())
     assert [each.tenant for each in page.items] == ["acme", "other", "(shared)"]
 
 

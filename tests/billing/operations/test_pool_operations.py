@@ -16,15 +16,16 @@ from billing.operations.gpu_commitments import (
     EndGpuCommitment,
     GpuCommitmentFacts,
     GpuPayment,
+    ListGpuCommitments,
     SetGpuCost,
 )
 from billing.operations.pool_usage import AskPoolUsage, show_pool_usage
-from billing.operations.pools import AskNothing, AssignPool, SharePool
-from billing.operations.shared_fields import NameTenant
+from billing.operations.pools import AssignPool, SharePool
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.ledger import LedgerTxn
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import find_tenant
+from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
 from core.errors import Refused
@@ -76,7 +77,7 @@ async def test_a_pool_is_given_and_shared_and_a_dry_run_does_neither(stores: Sto
     async with stores.db.session() as session:
         assert await owner_of(session, "a") == await acme(stores)
     await answer_of(pools.share_pool, stores, OWNER, SharePool(pool="a"))
-    page = await answer_of(pools.list_pool_owners, stores, OWNER, AskNothing())
+    page = await answer_of(pools.list_pool_owners, stores, OWNER, ListQuestion())
     assert [each.tenant for each in page.items] == ["acme", "(shared)"]
 
 
@@ -124,10 +125,14 @@ async def test_anothers_commitment_is_unknown(stores: Stores) -> None:
         await answer_of(gpu_commitments.end_commitment_to_gpus, stores, OWNER, end, WHY)
     assert (refused.value.refusal.field, refused.value.refusal.unknown) == ("commitment", True)
     payer = member_of(await acme(stores), Role.BILLING)
-    mine = await answer_of(gpu_commitments.list_gpu_commitments, stores, payer, NameTenant(tenant="acme"))
+    mine = await answer_of(
+        gpu_commitments.list_gpu_commitments, stores, payer, ListGpuCommitments(tenant="acme")
+    )
     assert mine.items == []
     with pytest.raises(Refused, match="there is no tenant"):
-        await answer_of(gpu_commitments.list_gpu_commitments, stores, payer, NameTenant(tenant="other"))
+        await answer_of(
+            gpu_commitments.list_gpu_commitments, stores, payer, ListGpuCommitments(tenant="other")
+        )
 
 
 async def test_use_is_asked_of_a_month_and_of_a_tenant(stores: Stores) -> None:
@@ -149,8 +154,8 @@ async def test_costs_are_the_platforms(stores: Stores) -> None:
     """Set by finance, seen by staff who need margins; nobody of a tenant sees them."""
     cost = SetGpuCost(gpu="h200", hour=MoneyAmount.of(5))
     made = await answer_of(gpu_commitments.set_cost_of_gpu, stores, OWNER, cost)
-    assert (await answer_of(gpu_commitments.list_gpu_costs, stores, OWNER, AskNothing())).items == [made]
+    assert (await answer_of(gpu_commitments.list_gpu_costs, stores, OWNER, ListQuestion())).items == [made]
     assert next(iter(await list_rows(stores.db, PLATFORM))).action == "gpu.cost"
     admin = member_of(await acme(stores), Role.ADMIN)
     with pytest.raises(Refused, match="may not do this"):
-        await answer_of(gpu_commitments.list_gpu_costs, stores, admin, AskNothing())
+        await answer_of(gpu_commitments.list_gpu_costs, stores, admin, ListQuestion())

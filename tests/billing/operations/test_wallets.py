@@ -12,7 +12,7 @@ from billing.audit.log import list_rows
 from billing.operations import corrections, tenants, wallet_views, wallets
 from billing.operations.corrections import CorrectRequest, RefundRequest
 from billing.operations.tenants import CreateTenant, NameTenant
-from billing.operations.wallet_views import AsOf, SetOwed, SetWalletAlert, WalletHistory
+from billing.operations.wallet_views import AsOf, ListOwed, SetOwed, SetWalletAlert, WalletHistory
 from billing.operations.wallets import ClawBack, ExpireGrants, GrantMoney, PayOut, VoidGrant
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.actors import OperationActor
@@ -137,7 +137,7 @@ async def test_another_tenants_money_is_unknown(stores: Stores) -> None:
     for who, run, ask in (
         (member, wallet_views.show_wallet, AsOf(tenant="acme")),
         (member, wallet_views.show_history, WalletHistory(tenant="acme")),
-        (member, wallet_views.list_owed, NameTenant(tenant="acme")),
+        (member, wallet_views.list_owed, ListOwed(tenant="acme")),
         (OWNER, wallets.void_grant, VoidGrant(tenant="other", grant="g1")),
         (OWNER, wallets.claw_back, ClawBack(tenant="other", grant="g1", amount=amount, key="k")),
         (OWNER, corrections.refund_request, RefundRequest(tenant="other", request="r1", cause="c")),

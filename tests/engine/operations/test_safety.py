@@ -77,6 +77,11 @@ async def test_a_document_is_set_on_the_version_that_was_seen(stores: Stores) ->
     assert removed.version.version == 2
     listed = await answer_of(safety.policy_history, stores, owner, PolicyHistory(tenant="acme"))
     assert [(each.version.version, each.state) for each in listed.items] == [(2, "removed"), (1, "set")]
+    first = await answer_of(safety.policy_history, stores, owner, PolicyHistory(tenant="acme", limit=1))
+    assert first.items == listed.items[:1], "a page's last version is told apart from the one on the next"
+    assert first.next is not None
+    onward = PolicyHistory(tenant="acme", limit=1, after=first.next)
+    assert (await answer_of(safety.policy_history, stores, owner, onward)).items == listed.items[1:]
     rows = await list_rows(stores.db, listed.of.tenant_id)
     assert [row.action for row in rows][:2] == ["policy.remove", "policy.set"]
 
