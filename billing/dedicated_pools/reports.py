@@ -109,6 +109,16 @@ async def pool_usage(
     return [found[key] for key in sorted(found)]
 
 
+async def pool_hours(db: Database, window: PeriodWindow) -> dict[tuple[str, int], tuple[int, int]]:
+    """Ready and busy GPU-seconds by pool and hour, in order. For operators."""
+    async with db.snapshot() as session:
+        sums: dict[tuple[str, int], tuple[int, int]] = {}
+        for hour, each in await _hours(session, window):
+            ready, busy = sums.get((each.pool, hour), (0, 0))
+            sums[each.pool, hour] = (ready + each.ready_seconds, busy + each.busy_seconds)
+    return {key: sums[key] for key in sorted(sums)}
+
+
 @dataclass(frozen=True)
 class _Line:
     tenant_id: str

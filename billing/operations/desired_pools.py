@@ -26,7 +26,7 @@ from core.redis.pools import is_pool_name
 PRICES = "price_book price_version price price_tier gpu_price commitment"
 SEEN = "pool_state fleet_node"
 READS = f"tenant project model_version audit_state {SEEN} {PRICES}"
-RESERVED = ("owners", "usage")  # of the API: /pools/usage is no pool
+RESERVED = ("owners", "usage", "hours")  # of the API: /pools/usage is no pool
 WRITES = f"pool pool_admission pool_owner {AUDIT}"
 
 Workers = Annotated[int, Meta(description="How many workers it should have.")]

@@ -1,4 +1,5 @@
-"""The operation that shows the use of pools' GPUs: ready, busy, idle, committed, earnings and costs."""
+"""Operations that show the use of pools' GPUs: ready, busy, idle, committed, earnings and costs; and how busy
+they were hour by hour."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -6,14 +7,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from billing.dedicated_pools.reports import PoolUse, pool_usage, whole_hours
+from billing.dedicated_pools.reports import PoolUse, pool_hours, pool_usage, whole_hours
+from billing.operations.pools import AskNothing
 from billing.periods import HOUR_MS, UTC_ZONE, Calendar, PeriodWindow, window_of_month
 from billing.prices.calendars import calendar_of
 from billing.tables.tenants import Tenant
 from billing.tenants.tenancy import tenant_names
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
-from core.operations import MONEY, OPERATORS, MoneyAmount, Uses, operation
+from core.operations import MONEY, OPERATORS, STAFF, ListedPage, MoneyAmount, Uses, operation
 
 DAY_MS = 24 * HOUR_MS
 
@@ -54,6 +56,29 @@ class ShownPoolUsage(msgspec.Struct, frozen=True, kw_only=True):
     start: str | None = msgspec.field(name="from")
     end: str | None = msgspec.field(name="to")
     uses: list[PoolUseFacts]
+
+
+class PoolHour(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool's GPU-seconds in an hour, which begins at `at`. The one that runs is not over."""
+
+    pool: str
+    at: str | None
+    ready_gpu_seconds: int
+    busy_gpu_seconds: int
+
+
+@operation("pools.hours", "GET /pools/hours", may=STAFF, uses=Uses(reads="pool_interval pool_owner"))
+async def list_pool_hours(look: Look, ask: AskNothing) -> ListedPage[PoolHour]:
+    """List ready and busy GPU-seconds of all pools in each of the last 24 hours, by pool and hour. An hour
+    without ready GPUs has no row."""
+    now = look.now_ms()
+    hours = await pool_hours(look.db, whole_hours(PeriodWindow(now - DAY_MS, now)))
+    return ListedPage(
+        [
+            PoolHour(pool=pool, at=iso_time(hour), ready_gpu_seconds=ready, busy_gpu_seconds=busy)
+            for (pool, hour), (ready, busy) in hours.items()
+        ]
+    )
 
 
 @operation(
@@ -109,4 +134,4 @@ def _amount(nano: int | None) -> MoneyAmount | None:
     return None if nano is None else MoneyAmount.of(nano)
 
 
-OPERATIONS = (show_pool_usage,)
+OPERATIONS = (show_pool_usage, list_pool_hours)

@@ -5,7 +5,7 @@ Every read is bounded: by the page, by `limit`, or by what a pool's workers can 
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -221,7 +221,7 @@ class Inspection:
             at_ms=now,
             parked=await reading(parked, self._redis.zcard(parked), 0),
             classes=[await self._class(each, classes[each.value], now) for each in PriorityClass],
-            tenants=await self._tenants(Counter(tenant for tenant, _ in held)),
+            tenants=await self.tenants([tenant for tenant, _ in held]),
             workers=workers,
         )
 
@@ -231,8 +231,9 @@ class Inspection:
         waited = max(0, now - _whole(oldest[0][1]) // 1000) if oldest else 0
         return ClassRow(priority.value, await reading(line, self._redis.zcard(line), 0), running, waited)
 
-    async def _tenants(self, running: Mapping[str, int]) -> list[TenantRow]:
-        waiting, blocked = Counter[str](), set[str]()
+    async def tenants(self, holding: Iterable[str]) -> list[TenantRow]:
+        """Tenants with requests, who has most first. `holding`: whose each request in workers' hands is."""
+        running, waiting, blocked = Counter(holding), Counter[str](), set[str]()
         for priority in PriorityClass:
             act, at_cap = self._key(f"act:{priority}"), self._key(f"blocked:{priority}")
             eligible = await reading(act, self._redis.zrange(act, 0, TENANTS_PER_CLASS - 1), [])
@@ -242,10 +243,8 @@ class Inspection:
             for tenant in {*names(act, eligible)} | stopped:
                 line = self._key(f"ids:{priority}:{tenant}")
                 waiting[tenant] += await reading(line, self._redis.zcard(line), 0)
-        known = sorted({*waiting, *running}, key=lambda name: (-waiting[name] - running.get(name, 0), name))
-        return [
-            await self._tenant(name, waiting[name], running.get(name, 0), name in blocked) for name in known
-        ]
+        known = sorted({*waiting, *running}, key=lambda name: (-waiting[name] - running[name], name))
+        return [await self._tenant(name, waiting[name], running[name], name in blocked) for name in known]
 
     async def _tenant(self, name: str, waiting: int, running: int, blocked: bool) -> TenantRow:
         key = self._key(f"ten:{name}")

@@ -4,6 +4,7 @@ from engine.operations import (
     connections,
     migrating,
     moving_tenants,
+    pool_shares,
     requests,
     safety,
     safety_try,
@@ -18,6 +19,7 @@ OPERATIONS = (
     *search.OPERATIONS,
     *workers.OPERATIONS,
     *connections.OPERATIONS,
+    *pool_shares.OPERATIONS,
     *safety.OPERATIONS,
     *safety_try.OPERATIONS,
 )

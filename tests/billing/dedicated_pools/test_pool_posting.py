@@ -18,7 +18,7 @@ from billing.dedicated_pools.hours import HOUR_MS, ready_key
 from billing.dedicated_pools.meter import PoolMeter
 from billing.dedicated_pools.owners import assign_pool, owners_of, share_pool
 from billing.dedicated_pools.posting import hours_due, post_hours
-from billing.dedicated_pools.reports import PoolSeconds, pool_seconds, pool_usage
+from billing.dedicated_pools.reports import PoolSeconds, pool_hours, pool_seconds, pool_usage
 from billing.dedicated_pools.store import store, take
 from billing.ledger.verify import verify_ledger
 from billing.periods import PeriodWindow
@@ -313,6 +313,7 @@ async def test_what_was_metered_is_what_was_billed_idle_or_free(database: Databa
     found = await pool_seconds(database, "a", window)
     assert found == PoolSeconds(ready=3_000, billed=2_000, idle=500, free=500)
     assert await pool_seconds(database, "b", window) == PoolSeconds(3_600, 3_600, 0, 0)
+    assert await pool_hours(database, window) == {("a", HOUR): (3_000, 1_500), ("b", HOUR): (3_600, 1_800)}
     shared, own, other = await pool_usage(database, window)
     assert (shared.tenant_id, shared.ready, shared.idle, shared.cost_nano) == (
         "",
