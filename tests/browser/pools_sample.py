@@ -1,10 +1,11 @@
 """Answers about pools as the API gives them, for pages that tests play them to."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from playwright.async_api import Page
 
-from tests.browser.overview_sample import overview
+from tests.browser.overview_sample import NOW, overview
 
 SECONDS = ("ready", "busy", "idle", "committed", "overage", "reserved")
 
@@ -34,15 +35,40 @@ DESIRED: dict[str, Any] = {
     **{"tenant": None, "project": None, "let_in": [], "state": "active", "generation": 1, "made": None},
     **{"reserve_interactive_tokens": 0, "reserve_standard_tokens": 0},
 }
+
+
+def desired(pool: str, workers: int, why: str = "", **more: Any) -> dict[str, Any]:
+    """What a pool should be, and what the fleet sees of it."""
+    facts = {"pool": pool, "model": "m", "version": "v4", "workers": workers, "labels": {"zone": "eu"}}
+    seen = {"ready": workers, "as_desired": not why, "why": why, "since": NOW.isoformat(), "seen": None}
+    return {**facts, **DESIRED, "observed": seen, **more}
+
+
+def share(tenant: str, waiting: int, share: float) -> dict[str, Any]:
+    """What a tenant takes of a pool."""
+    facts = {"tenant": "t", "tenant_name": tenant, "running": 1, "waiting": waiting, "at_cap": False}
+    return {**facts, "share": share, "fair_share": 0.5}
+
+
+def hours(pool: str) -> list[dict[str, Any]]:
+    """A day of four GPUs, of which some were busy."""
+    last = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    ready = {"pool": pool, "ready_gpu_seconds": 4 * 3600}
+    return [
+        {**ready, "at": (last - timedelta(hours=24 - each)).isoformat(), "busy_gpu_seconds": each % 5 * 2000}
+        for each in range(24)
+    ]
+
+
+WHY = "waits for users in Redis: run `parley redis acl --url URL --pool eu-1`"
 PLAYED: dict[str, Any] = {
     "**/api/overview": overview(),
     "**/api/pools?*": {
-        "items": [
-            {**{"pool": "eu-1", "model": "m", "version": "v4", "workers": 7, "labels": {}}, **DESIRED},
-            {**{"pool": "acme-1", "model": "m", "version": "v4", "workers": 4, "labels": {}}, **DESIRED},
-        ],
+        "items": [desired("eu-1", 7, WHY), desired("acme-1", 4, tenant="acme"), desired("new", 1, "no room")],
         "next": None,
     },
+    "**/api/pools/hours*": {"items": [*hours("eu-1"), *hours("big")], "next": None},
+    "**/api/pools/*/shares": {"pool": "eu-1", "tenants": [share("initech", 1, 0.8), share("umbra", 1, 0.2)]},
     "**/api/pools/usage*": {
         "from": None,
         "to": None,

@@ -36,13 +36,17 @@ async def test_pools_say_what_they_lack_and_each_has_a_page(
     code = await staff_code(settings, sqlite)
     watched = await opened(open_page, console, code, "/pools", color_scheme=scheme, viewport=WIDE)
     page = watched.page
-    said = "eu-1 is full and lost a worker; big lost two workers; one pool is well."
+    said = "eu-1 is full and lacks two workers; big lost two workers; one more needs you; "
+    said += "one pool is as desired."
     await expect(page.get_by_role("heading", level=1)).to_have_text(said)
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="eu-1", exact=True))
     await expect(row).to_contain_text("96 / 96")
     await expect(row).to_contain_text("5 of 7")
     await expect(page.get_by_role("row").filter(has_text="acme-1")).to_contain_text("as desired")
-    for told in ("100.0", "50", "100.00", "1.00"):  # GPU hours, busy, idle cost, margin
+    await expect(row).to_contain_text("waits for users in Redis: run parley redis acl --url URL --pool eu-1")
+    await expect(page.get_by_role("row").filter(has_text="no room")).to_contain_text("0 of 1")
+    await expect(row.get_by_role("cell", name="Busy GPUs of eu-1")).to_contain_text("27")
+    for told in ("100.00", "1.00"):  # idle cost, margin
         await expect(row.get_by_role("cell", name=told, exact=True)).to_be_visible()
     await shot(page, f"pools-{scheme}")
     assert await watched.axe() == []
@@ -51,7 +55,14 @@ async def test_pools_say_what_they_lack_and_each_has_a_page(
     tile = page.get_by_role("listitem").filter(has_text="lost: node gpu-05 sent nothing")
     await expect(tile).to_contain_text("eu-1-w4")
     tenants = page.get_by_role("table", name="Tenants here")
-    await expect(tenants.get_by_role("row", name="initech")).to_contain_text("11")
+    initech = tenants.get_by_role("row", name="initech")
+    await expect(initech.get_by_role("cell", name="80")).to_contain_text("80")
+    await expect(initech.get_by_role("img", name="over its fair share")).to_be_visible()
+    desired = page.get_by_role("region", name="Desired and observed")
+    await expect(desired).to_contain_text("5 of 7")
+    await expect(desired).to_contain_text("waits for users in Redis")
+    await page.get_by_role("button", name="Show as table").click()
+    await expect(page.get_by_role("row").filter(has_text="2.22").first).to_contain_text("4")
     await expect(page.get_by_role("table", name="Waiting").get_by_role("row").last).to_contain_text("10.0")
     await expect(page.get_by_role("region", name="Money")).to_contain_text("1.00 USD")
     await shot(page, f"pool-{scheme}")

@@ -34,6 +34,8 @@ type Edit<Answer> = {
   /** The ETag of what the form began with, and how it is read again. */
   tag?: string | undefined;
   reread?: () => Promise<string | undefined>;
+  /** How a change that somebody else made meanwhile is told, and the button that saves over it; null: as any is. */
+  overwrites?: (changes: readonly Change[]) => { told: string; save: string } | null;
   /** The name that must be typed first. */
   confirm?: string;
   /** It takes something away: the button is red. */
@@ -86,12 +88,13 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
       setBusy(false);
     }
   };
+  const meanwhile = conflict && edit.overwrites?.(conflict);
   const lost = problem && !known(problem.field, edit) ? problem : null;
   return (
     <Modal opened onClose={edit.onClose} title={edit.title} size={480} fullScreen={phone} closeOnClickOutside={false}>
       {shown ? <div className="edit"><div>{shown}</div><div className="edit-foot"><Button onClick={edit.onClose} data-autofocus>{edit.closes ?? "Done"}</Button></div></div> : (
         <form className="edit" onSubmit={(event) => void save(event)} noValidate>
-          {conflict && <Conflict changes={conflict} />}
+          {conflict && <Conflict changes={conflict} told={meanwhile?.told} />}
           {edit.children?.(errorOf)}
           {lost && <p role="alert" className="edit-refused">{sentence(lost.detail)}</p>}
           {trial.answer !== null && !refused && <div aria-live="polite">{edit.preview?.(trial.answer)}</div>}
@@ -102,7 +105,7 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
           <div className="edit-foot">
             <span className="note">{edit.note ?? "Nothing changes before you save."}</span>
             <Button variant="default" onClick={edit.onClose}>Cancel</Button>
-            <Button type="submit" loading={busy} className={edit.harmful ? "harmful" : ""}>{conflict ? "Save over it" : edit.save}</Button>
+            <Button type="submit" loading={busy} className={edit.harmful ? "harmful" : ""}>{conflict ? (meanwhile?.save ?? "Save over it") : edit.save}</Button>
           </div>
         </form>
       )}
@@ -155,12 +158,12 @@ function useKeyOf(typed: string): string {
   return key;
 }
 
-function Conflict({ changes }: { changes: readonly Change[] }) {
+function Conflict({ changes, told: meanwhile }: { changes: readonly Change[]; told: string | undefined }) {
   return (
     <div role="alert" className="edit-conflict">
       <CircleX size={16} aria-hidden />
       <div>
-        <b>Not saved.</b> {changes.length ? changes.map((each) => told(each)).join(" ") : "Somebody changed this meanwhile."} What you typed is kept: look at it again, then save.
+        <b>Not saved.</b> {meanwhile ?? (changes.map((each) => told(each)).join(" ") || "Somebody changed this meanwhile.")} What you typed is kept{meanwhile ? "." : ": look at it again, then save."}
       </div>
     </div>
   );

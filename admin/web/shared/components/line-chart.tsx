@@ -114,10 +114,12 @@ function ticksOf(most: number): number[] {
   return Array.from({ length: Math.ceil(most / step) + 1 }, (_, index) => index * step);
 }
 
-/** Indices whose time is written below: each fifth minute, fewer where it is narrow. */
+/** Indices whose time is written below: of minutes each fifth, of hours each fourth, fewer where it is narrow. */
 function labelled(times: readonly string[], width: number): number[] {
-  const every = width < 420 ? 20 : width < 760 ? 10 : 5;
-  return times.flatMap((time, index) => (index > 0 && index < times.length - 1 && new Date(time).getUTCMinutes() % every === 0 ? [index] : []));
+  const hourly = times.length > 1 && Date.parse(times[1] as string) - Date.parse(times[0] as string) >= 3_600_000;
+  const every = hourly ? (width < 420 ? 8 : 4) : width < 420 ? 20 : width < 760 ? 10 : 5;
+  const at = (time: string) => (hourly ? new Date(time).getUTCHours() : new Date(time).getUTCMinutes());
+  return times.flatMap((time, index) => (index > 0 && index < times.length - 1 && at(time) % every === 0 ? [index] : []));
 }
 
 function ValueTable({ times, lines, label }: { times: readonly string[]; lines: readonly ChartLine[]; label: string }) {

@@ -1,24 +1,44 @@
 // What the pools' pages ask for.
 
-import { api, answered } from "../../../shared/api";
+import { api, answered, type Schemas } from "../../../shared/api";
 import { useLive } from "../../../shared/live";
 import { useSession } from "../../../shared/session";
-import { moneyOf, type Desired, type PoolMoney, type Use } from "./words";
+import { busyHours, moneyOf, type BusyHours, type Hour, type PoolMoney, type Use } from "./money";
+import type { Desired } from "./words";
 
 const USAGE_MS = 60_000;
-const DESIRED_MS = 10_000;
+const DESIRED_MS = 4_000;
 export const REQUESTS_MAX = 1000;
 
 export const useOverview = () => useLive(["overview"], () => answered(api.GET("/api/overview")));
 
-/** This month's money by pool; empty for who may not see it. */
-export function useMonth(): { month: string; of: (pool: string) => PoolMoney | null; shown: boolean } {
+/** Money of the last 24 hours by pool; none for who may not see it. */
+export function useMoney(): { of: (pool: string) => PoolMoney | null; all: PoolMoney | null; shown: boolean } {
   const { may } = useSession();
   const shown = may("pools.usage");
-  const month = new Date().toISOString().slice(0, 7);
-  const ask = async () => (shown ? (await answered(api.GET("/api/pools/usage", { params: { query: { month } } }))).uses : ([] as Use[]));
-  const { data } = useLive(["pools usage", month], ask, USAGE_MS);
-  return { month, shown, of: (pool) => moneyOf((data ?? []).filter((use) => use.pool === pool)) };
+  const ask = async () => (shown ? (await answered(api.GET("/api/pools/usage"))).uses : ([] as Use[]));
+  const { data } = useLive(["pools usage"], ask, USAGE_MS);
+  return { shown, all: moneyOf(data ?? []), of: (pool) => moneyOf((data ?? []).filter((use) => use.pool === pool)) };
+}
+
+/** How busy pools were in each of the last 24 hours; null: no GPU was ready in any. */
+export function useHours(): (pool: string) => BusyHours | null {
+  const { may } = useSession();
+  const shown = may("pools.hours");
+  const ask = async () => (shown ? (await answered(api.GET("/api/pools/hours"))).items : ([] as Hour[]));
+  const { data, dataUpdatedAt } = useLive(["pools hours"], ask, USAGE_MS);
+  return (pool) => {
+    const its = (data ?? []).filter((hour) => hour.pool === pool);
+    return its.length ? busyHours(its, dataUpdatedAt) : null;
+  };
+}
+
+/** What tenants take of a pool now; none for who may not see it. */
+export function useShares(pool: string): readonly Schemas["TenantShare"][] {
+  const { may } = useSession();
+  const shown = may("pools.shares");
+  const ask = async () => (shown ? (await answered(api.GET("/api/pools/{pool}/shares", { params: { path: { pool } } }))).tenants : []);
+  return useLive(["pool shares", pool], ask).data ?? [];
 }
 
 /** A pool's workers as their rows have them; none for who may not see them. */

@@ -1,21 +1,24 @@
-// One pool: how it does, its workers, whose requests it has, what waits, and what can be done.
+// One pool: how it does beside how it should, its workers, whose requests it has, what waits, and what can be done.
 
 import { Button } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Facts, type Fact } from "../../../shared/components/facts";
+import { LineChart } from "../../../shared/components/line-chart";
 import { Section } from "../../../shared/components/section";
 import { Sentence } from "../../../shared/components/sentence";
+import { Told } from "../../../shared/components/told";
 import { count, decimal, money, percent } from "../../../shared/format";
 import { useFreshness } from "../../../shared/freshness";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
-import { REQUESTS_MAX, useDesired, useMonth, useOverview, useRequests, useWorkers } from "./asked";
-import { DesiredPool } from "./desired";
+import { useDesired, useHours, useMoney, useOverview, useRequests, useShares, useWorkers } from "./asked";
+import { DesiredPool, PoolChanges } from "./desired";
+import { TenantsHere, WaitingHere } from "./here";
+import { costCommand } from "./money";
 import { MoveRequests } from "./move";
 import { WorkerTiles } from "./tiles";
-import { lineOf, stateOf, tenantsHere, waitingHere, whoseOf, type Listed, type Pool, type Desired, type TenantHere, type WaitingHere } from "./words";
+import { emptyPool, lineOf, stateOf, whoseOf, type Desired, type Listed, type Pool } from "./words";
 import "../tenants.css";
 import "./pool.css";
 
@@ -26,71 +29,70 @@ export function PoolPage() {
   const { data, error, dataUpdatedAt } = useOverview();
   const stale = useFreshness(dataUpdatedAt);
   const desired = useDesired().get(name);
-  const rows = useWorkers(name);
+  const [rows, shares] = [useWorkers(name), useShares(name)];
   const { shown, requests, nowMs } = useRequests(name);
   if (!data) return error ? <Sentence state="unknown" text="Nobody knows this pool now." detail={sentence(error.detail)} /> : <Loading />;
-  const pool = data.pools.find((each) => each.pool === name);
-  if (!pool && desired) return <OnlyDesired desired={desired} />;
+  const pool = data.pools.find((each) => each.pool === name) ?? (desired && emptyPool(desired));
   if (!pool) return <NoPool pool={name} />;
   return (
     <div className={stale ? "stale" : ""}>
-      <Head pool={pool} pools={data.pools} requests={requests} />
+      <Head pool={pool} desired={desired} pools={data.pools} requests={requests} />
       <Section title="Workers" note="KV in use · running / slots · age of the step">
-        {pool.workers.length ? <WorkerTiles pool={name} workers={pool.workers} rows={rows} /> : <p className="soft">It has none. Start some with <code>parley supervisor --pool {name} --workers 1</code>.</p>}
+        {pool.workers.length ? <WorkerTiles pool={name} workers={pool.workers} rows={rows} /> : <NoWorkers pool={name} desired={desired} />}
       </Section>
       <div className="pool">
-        <div>{shown && requests && <Here requests={requests} nowMs={nowMs} />}</div>
-        <div>{desired && <DesiredPool desired={desired} />}<About pool={pool} /><Money pool={name} /></div>
+        <div>
+          {shown && requests && <TenantsHere requests={requests} shares={shares} />}
+          {shown && requests && <WaitingHere requests={requests} nowMs={nowMs} />}
+          <Busy pool={name} />
+        </div>
+        <div>{desired ? <DesiredPool pool={pool} desired={desired} /> : <About pool={pool} />}<Money pool={name} /></div>
       </div>
     </div>
   );
 }
 
-function Head({ pool, pools, requests }: { pool: Pool; pools: readonly Pool[]; requests: readonly Listed[] | undefined }) {
+type HeadOf = { pool: Pool; desired: Desired | undefined; pools: readonly Pool[]; requests: readonly Listed[] | undefined };
+
+function Head({ pool, desired, pools, requests }: HeadOf) {
   const { may } = useSession();
   const [moving, setMoving] = useState(false);
-  const { state } = stateOf(pool);
+  const { state } = stateOf(pool, desired);
   return (
     <header className="page-head">
       <div>
         <h1>{pool.pool} <span className="tag">{whoseOf(pool)}</span></h1>
-        <p className={state === "well" ? "soft" : state}>{lineOf(pool)}</p>
+        <p className={state === "well" ? "soft" : state}><Told text={lineOf(pool, desired)} /></p>
       </div>
-      {requests && may("requests.list") && may("requests.migrate_all") && <Button onClick={() => setMoving(true)}>Move requests…</Button>}
+      <div className="ends">
+        {requests && may("requests.list") && may("requests.migrate_all") && <Button onClick={() => setMoving(true)}>Move requests…</Button>}
+        {desired && <PoolChanges desired={desired} />}
+      </div>
       {moving && requests && <MoveRequests from={pool} pools={pools} requests={requests} onClose={() => setMoving(false)} />}
     </header>
   );
 }
 
-const WAITING: readonly Column<WaitingHere>[] = [
-  { title: "Class", cell: (row) => row.name },
-  { title: "Waiting", number: true, phone: "end", cell: (row) => count(row.waiting) },
-  { title: "Oldest, s", number: true, cell: (row) => decimal(row.oldest, 1) },
-];
-
-function Here({ requests, nowMs }: { requests: readonly Listed[]; nowMs: number }) {
-  const { may } = useSession();
-  const [tenants, waiting] = [tenantsHere(requests), waitingHere(requests, nowMs)];
-  const columns: Column<TenantHere>[] = [
-    { title: "Tenant", cell: ({ tenant }) => (may("tenants.show") ? <Link to="/tenants/$tenant" params={{ tenant }}><b>{tenant}</b></Link> : <b>{tenant}</b>) },
-    { title: "Running", number: true, phone: "end", cell: (row) => count(row.running) },
-    { title: "Waiting", number: true, cell: (row) => count(row.waiting) },
-    { title: "Parked or moving", number: true, cell: (row) => count(row.other) },
-    { title: "Output so far, tokens", number: true, cell: (row) => count(row.tokens) },
-  ];
-  const cut = requests.length >= REQUESTS_MAX ? `of the ${count(REQUESTS_MAX)} requests nearest their deadline` : "requests that have not ended";
-  return (
-    <>
-      <Section title="Tenants here" note={cut}>
-        {tenants.length ? <DataTable label="Tenants here" columns={columns} rows={tenants} keyOf={(row) => row.tenant} /> : <p className="soft">Nobody: it has no request.</p>}
-      </Section>
-      <Section title="Waiting">
-        {waiting.length ? <DataTable label="Waiting" columns={WAITING} rows={waiting} keyOf={(row) => row.name} /> : <p className="soft">Nothing waits.</p>}
-      </Section>
-    </>
-  );
+function NoWorkers({ pool, desired }: { pool: string; desired: Desired | undefined }) {
+  if (!desired) return <p className="soft">It has none. Start some with <code>parley supervisor --pool {pool} --workers 1</code>.</p>;
+  if (desired.workers && desired.state === "active") return <p className="soft">None of {count(desired.workers)} desired workers is there yet. <code>parley fleet</code> starts them, or a supervisor on its node.</p>;
+  return <p className="soft">It has none, as desired.</p>;
 }
 
+/** GPUs that were ready and those with requests, hour by hour. */
+function Busy({ pool }: { pool: string }) {
+  const { may } = useSession();
+  const hours = useHours()(pool);
+  if (!may("pools.hours")) return null;
+  if (!hours) return <Section title="Busy and ready" note="GPUs, last 24 hours"><p className="soft">No GPU of this pool was ready in a whole hour of the last 24 that a biller has booked.</p></Section>;
+  const lines = [
+    { name: "Busy GPUs", values: hours.busy, colour: "var(--series-1)", filled: true },
+    { name: "Ready GPUs", values: hours.ready, colour: "var(--series-4)", dashed: true },
+  ];
+  return <Section title="Busy and ready" note="GPUs, last 24 hours"><LineChart times={hours.times} lines={lines} label={`Busy and ready GPUs of ${pool}`} /></Section>;
+}
+
+/** What is, of a pool of which nobody said what it should be. */
 function About({ pool }: { pool: Pool }) {
   const facts: Fact[] = [
     ["Workers", count(pool.workers.length)],
@@ -103,35 +105,25 @@ function About({ pool }: { pool: Pool }) {
 }
 
 function Money({ pool }: { pool: string }) {
-  const { month, of, shown } = useMonth();
+  const { of, shown } = useMoney();
   const its = of(pool);
   if (!shown) return null;
-  if (!its) return <Section title="Money" note={month}><p className="soft">No whole hour of this pool is in the books of {month} yet.</p></Section>;
-  const usd = (amount: Parameters<typeof money>[0]) => (amount ? `${money(amount)} USD` : "nobody set what this GPU costs");
+  if (!its) return <Section title="Money" note="last 24 hours"><p className="soft">No GPU of this pool was ready in the last 24 hours.</p></Section>;
+  const usd = (amount: Parameters<typeof money>[0]) => (amount ? `${money(amount)} USD` : "not known");
   const facts: Fact[] = [
     ["GPU hours", decimal(its.hours, 1)],
-    ["Busy", `${percent(its.busy)} %`],
+    ["Busy", its.busy === null ? "no GPU was ready" : `${percent(its.busy)} %`],
     ["Commitment used", its.committed === null ? "none" : `${percent(its.committed)} %`],
     ["Earned", usd(its.earned)],
     ["Cost", usd(its.cost)],
     ["Idle cost", usd(its.idleCost)],
     [<b key="margin">Margin per GPU-hour</b>, <b key="amount">{usd(its.margin)}</b>],
   ];
-  return <Section title="Money" note={month}><Facts label="Money" facts={facts} /></Section>;
-}
-
-/** A pool of which nothing is there yet. */
-function OnlyDesired({ desired }: { desired: Desired }) {
   return (
-    <>
-      <header className="page-head">
-        <div>
-          <h1>{desired.pool} <span className="tag">{desired.tenant ? `for ${desired.tenant}` : "shared"}</span></h1>
-          <p className="soft">None of {count(desired.workers)} desired workers is there yet. <code>parley fleet</code> starts them, or a supervisor on its node.</p>
-        </div>
-      </header>
-      <DesiredPool desired={desired} />
-    </>
+    <Section title="Money" note="last 24 hours">
+      <Facts label="Money" facts={facts} />
+      {its.unpriced.map((type) => <p key={type} className="note">Nobody set what a GPU of type {type} costs: <code>{costCommand(type)}</code></p>)}
+    </Section>
   );
 }
 

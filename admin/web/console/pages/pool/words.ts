@@ -1,11 +1,11 @@
-// What is said of pools: how they do, and what they earned and cost. Pure.
+// What is said of pools: how they do, beside how they should. Pure.
 
-import type { Schemas } from "../../../shared/api";
+import type { Change, Schemas } from "../../../shared/api";
 import type { Verdict } from "../../../shared/components/sentence";
-import { count, type Money } from "../../../shared/format";
+import type { StateName } from "../../../shared/components/state";
+import { ago, count } from "../../../shared/format";
 
 export type Pool = Schemas["OverviewPool"];
-export type Use = Schemas["PoolUseFacts"];
 export type Desired = Schemas["PoolFacts"];
 export type Listed = Schemas["ListedRequest"];
 type State = Exclude<Verdict, "unknown">;
@@ -17,77 +17,73 @@ const SEVERITY: readonly State[] = ["bad", "warn", "well"];
 const word = (number: number) => NUMBERS[number] ?? count(number);
 const listed = (parts: readonly string[]) => (parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : (parts[0] ?? ""));
 
+/** How many workers take requests. */
+export const servingOf = (pool: Pool) => pool.workers.filter((each) => each.state === "serving" || each.state === "slow").length;
+
+/** Workers that should be there and are not; of a pool that drains none are missing. */
+const lacking = (pool: Pool, desired: Desired | undefined) => (desired?.state === "active" ? Math.max(0, desired.workers - servingOf(pool)) : 0);
+
 /** How a pool does. `says`: what follows its name; empty where it is well. */
-export function stateOf(pool: Pool): { state: State; says: string } {
-  const serving = pool.workers.filter((each) => each.state === "serving" || each.state === "slow").length;
-  const lost = pool.workers.filter((each) => each.state === "lost").length;
-  const slow = pool.workers.filter((each) => each.state === "slow").length;
+export function stateOf(pool: Pool, desired?: Desired): { state: State; says: string } {
+  const serving = servingOf(pool);
+  const many = (state: string) => pool.workers.filter((each) => each.state === state).length;
+  const [lost, slow, starting, lacks] = [many("lost"), many("slow"), many("starting"), lacking(pool, desired)];
   if (!serving) {
-    const starting = pool.workers.some((each) => each.state === "starting");
+    if (desired && !lacks && !pool.waiting) return { state: "well", says: "" };
     const says = starting ? "has no worker that serves yet" : "has no worker that serves";
     return { state: pool.waiting || !starting ? "bad" : "warn", says };
   }
   const full = pool.waiting > 0 && pool.running >= pool.slots;
-  const parts = [full && "is full", lost && `lost ${lost === 1 ? "a worker" : `${word(lost)} workers`}`, slow && !full && !lost && `has ${slow === 1 ? "a slow worker" : `${word(slow)} slow workers`}`];
+  const missing = lacks ? lacksOf(lacks, desired?.workers ?? 0) : lost ? `lost ${lost === 1 ? "a worker" : `${word(lost)} workers`}` : "";
+  const parts = [full && "is full", missing, slow && !full && !missing && `has ${slow === 1 ? "a slow worker" : `${word(slow)} slow workers`}`];
   const says = listed(parts.filter((part): part is string => Boolean(part)));
-  return { state: full || lost ? "bad" : slow ? "warn" : "well", says };
+  return { state: full || lost || lacks > starting ? "bad" : slow || lacks ? "warn" : "well", says };
 }
 
+const lacksOf = (lacks: number, of: number) => (lacks === 1 ? "lacks a worker" : of > 9 ? `lacks ${count(lacks)} of ${count(of)} workers` : `lacks ${word(lacks)} workers`);
+
 /** The sentence over all pools: those in trouble by name, the others counted. */
-export function sentenceOf(pools: readonly Pool[]): { state: Verdict; text: string } {
-  const told = pools.map((pool) => ({ pool: pool.pool, ...stateOf(pool) }));
+export function sentenceOf(pools: readonly Pool[], desired: ReadonlyMap<string, Desired>): { state: Verdict; text: string } {
+  const told = pools.toSorted((one, other) => other.waiting - one.waiting).map((pool) => ({ pool: pool.pool, ...stateOf(pool, desired.get(pool.pool)) }));
   const troubled = told.filter((each) => each.state !== "well").toSorted((one, other) => SEVERITY.indexOf(one.state) - SEVERITY.indexOf(other.state));
-  const well = told.length - troubled.length;
+  const others = told.filter((each) => each.state === "well");
+  const well = others.length && others.every((each) => desired.has(each.pool)) ? "as desired" : "well";
   if (!told.length) return { state: "unknown", text: "No pool has workers yet." };
-  if (!troubled.length) return { state: "well", text: well === 1 ? `${told[0]?.pool} is well.` : `All ${word(well)} pools are well.` };
+  if (!troubled.length) return { state: "well", text: others.length === 1 ? `${others[0]?.pool} is ${well}.` : `All ${word(others.length)} pools are ${well}.` };
   const named = troubled.slice(0, 2).map((each) => `${each.pool} ${each.says}`);
-  const others = troubled.length - named.length;
-  const rest = [...named, others && `${word(others)} more ${others === 1 ? "needs" : "need"} you`, well && `${word(well)} ${well === 1 ? "pool is" : "pools are"} well`];
+  const more = troubled.length - named.length;
+  const rest = [...named, more && `${word(more)} more ${more === 1 ? "needs" : "need"} you`, others.length && `${word(others.length)} ${others.length === 1 ? "pool is" : "pools are"} ${well}`];
   return { state: troubled[0]?.state ?? "warn", text: `${rest.filter(Boolean).join("; ")}.` };
 }
 
-/** What stands under it. */
-export function detailOf(pools: readonly Pool[]): string {
+/** What stands under it. `idle`: what GPUs without requests cost in a day, empty where nobody knows. */
+export function detailOf(pools: readonly Pool[], idle: string): string {
   const workers = pools.flatMap((pool) => pool.workers);
-  const serving = workers.filter((each) => each.state === "serving" || each.state === "slow").length;
   const total = (of: (pool: Pool) => number) => pools.reduce((sum, pool) => sum + of(pool), 0);
-  return `${count(serving)} of ${count(workers.length)} workers serve; ${count(total((pool) => pool.running))} of ${count(total((pool) => pool.slots))} slots are in use.`;
+  const served = `${count(total(servingOf))} of ${count(workers.length)} workers serve; ${count(total((pool) => pool.running))} of ${count(total((pool) => pool.slots))} slots are in use.`;
+  return idle ? `${served} Idle GPUs cost ${idle} USD a day.` : served;
 }
 
 /** One pool in a line below its name. */
-export function lineOf(pool: Pool): string {
-  const serving = pool.workers.filter((each) => each.state === "serving" || each.state === "slow").length;
-  const { says } = stateOf(pool);
+export function lineOf(pool: Pool, desired?: Desired): string {
+  const says = servingOf(pool) ? stateOf(pool).says : "";
+  const serves = desired?.state === "active" ? `${count(servingOf(pool))} of ${count(desired.workers)} desired workers serve` : `${count(servingOf(pool))} of ${count(pool.workers.length)} workers serve`;
+  const drains = desired?.state === "draining" && `It is drained: ${leftOf(pool)}`;
+  const why = desired && lacking(pool, desired) ? capital(observedOf(pool, desired).why) : "";
   const whys = pool.workers.filter((each) => each.state !== "serving" && each.why).map((each) => `${each.worker}: ${each.why}`);
-  const parts = [`${count(serving)} of ${count(pool.workers.length)} workers serve`, says && `It ${says}`, pool.why, ...whys.slice(0, 2)];
-  return `${parts.filter(Boolean).join(". ")}.`;
+  const parts = [serves, drains, says && `It ${says}`, why, pool.why && !why && capital(pool.why), ...whys.slice(0, 2)];
+  return parts.filter(Boolean).map((part) => (String(part).endsWith(".") ? part : `${part}.`)).join(" ");
 }
+
+/** What a drained pool still has. */
+function leftOf(pool: Pool): string {
+  const open = pool.running + pool.waiting;
+  return open ? `${count(open)} ${open === 1 ? "request is" : "requests are"} still there` : "nothing runs or waits there";
+}
+
+const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export const whoseOf = (pool: Pool) => (pool.shared ? "shared" : `for ${pool.tenants.join(", ")}`);
-
-/** What a pool did and earned in a window, all its owners and types of GPU together. Shares null: of nothing. */
-export type PoolMoney = { hours: number; busy: number | null; committed: number | null; earned: Money; cost: Money | null; idleCost: Money | null; margin: Money | null };
-
-export function moneyOf(uses: readonly Use[]): PoolMoney | null {
-  if (!uses.length) return null;
-  const seconds = (of: (use: Use) => number) => uses.reduce((sum, use) => sum + of(use), 0);
-  const nano = (of: (use: Use) => bigint) => uses.reduce((sum, use) => sum + of(use), 0n);
-  const usd = (value: bigint): Money => ({ nano: String(value), currency: "USD" });
-  const [ready, reserved] = [seconds((use) => use.ready_gpu_seconds), seconds((use) => use.reserved_gpu_seconds)];
-  const earned = nano((use) => BigInt(use.gpu.nano) + BigInt(use.tokens.nano));
-  const known = uses.every((use) => use.cost !== null);
-  const cost = nano((use) => BigInt(use.cost?.nano ?? 0));
-  const idle = nano((use) => (use.ready_gpu_seconds ? (BigInt(use.cost?.nano ?? 0) * BigInt(use.idle_gpu_seconds)) / BigInt(use.ready_gpu_seconds) : 0n));
-  return {
-    hours: ready / 3600,
-    busy: ready ? seconds((use) => use.busy_gpu_seconds) / ready : null,
-    committed: reserved ? seconds((use) => use.committed_gpu_seconds) / reserved : null,
-    earned: usd(earned),
-    cost: known ? usd(cost) : null,
-    idleCost: known ? usd(idle) : null,
-    margin: known && ready ? usd(((earned - cost) * 3600n) / BigInt(ready)) : null,
-  };
-}
 
 /** Whose requests a pool has, the most of them first. */
 export type TenantHere = { tenant: string; running: number; waiting: number; other: number; tokens: number };
@@ -119,14 +115,36 @@ function grouped<Item>(items: readonly Item[], by: (item: Item) => string): Map<
   return groups;
 }
 
-/** How many of the desired workers serve, with the reason where they differ. */
-export function observedOf(pool: Pool, desired: Desired): { state: State; number: string; why: string } {
-  const serving = pool.workers.filter((each) => each.state === "serving" || each.state === "slow").length;
+/** How many of the desired workers serve, with the reason where they differ and since when. */
+export function observedOf(pool: Pool, desired: Desired): { state: StateName; number: string; why: string; since: string } {
+  const [serving, lacks, seen] = [servingOf(pool), lacking(pool, desired), desired.observed];
   const starting = pool.workers.filter((each) => each.state === "starting").length;
   const number = `${count(serving)} of ${count(desired.workers)}`;
-  if (desired.state === "draining") return { state: "warn", number, why: "draining: takes nothing new" };
-  if (serving === desired.workers) return { state: "well", number, why: "as desired" };
-  if (serving > desired.workers) return { state: "warn", number, why: `${word(serving - desired.workers)} too many` };
-  const lacks = desired.workers - serving;
-  return { state: starting >= lacks ? "warn" : "bad", number, why: starting ? `${word(starting)} starting` : `lacks ${word(lacks)}` };
+  const since = seen?.since ?? "";
+  if (desired.state === "draining") return { state: "draining", number, why: `drained: ${leftOf(pool)}`, since: "" };
+  if (lacks) return { state: starting >= lacks ? "starting" : "bad", number, why: seen?.why || (starting ? `${word(starting)} starting` : `lacks ${word(lacks)}`), since };
+  if (serving > desired.workers) return { state: "warn", number, why: seen?.why || `${word(serving - desired.workers)} too many`, since };
+  if (seen?.as_desired === false && seen.why) return { state: "warn", number, why: seen.why, since };
+  return { state: "well", number, why: "as desired", since };
+}
+
+/** A pool that should be, and of which nothing is there yet. */
+export function emptyPool(desired: Desired): Pool {
+  const { pool, model, version, tenant } = desired;
+  return { pool, model: `${model} ${version}`, shared: !tenant, tenants: tenant ? [tenant] : [], running: 0, slots: 0, kv: null, waiting: 0, workers: [], why: "" };
+}
+
+/** What is told where somebody else resized the pool meanwhile; null: something else was changed. */
+export function resizedMeanwhile([last]: readonly Change[]): { told: string; save: string } | null {
+  const [before, after] = [last?.before, last?.after].map((row) => (row ?? {}) as { workers?: number; reason?: string });
+  if (!last || after?.workers === undefined || after.workers === before?.workers) return null;
+  const why = after.reason ? ` (“${after.reason}”)` : "";
+  const workers = `${count(after.workers)} ${after.workers === 1 ? "worker" : "workers"}`;
+  return { told: `${last.author || "Another operator"} set this pool to ${workers}${last.at ? ` ${ago(last.at)}` : ""}${why}.`, save: `Save over ${count(after.workers)}` };
+}
+
+/** Whether a tenant takes half as much again as its fair share, or more, while others wait. */
+export function isOverShare(its: Schemas["TenantShare"], all: readonly Schemas["TenantShare"][]): boolean {
+  const others = all.some((each) => each !== its && each.waiting > 0);
+  return others && its.share !== null && its.share >= 1.5 * its.fair_share;
 }

@@ -1,0 +1,43 @@
+// A new pool: its model, how many workers, on which nodes, and who pays.
+
+import { TextInput } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { EditDialog, terms, type ErrorOf } from "../../../shared/components/edit-dialog";
+import { Facts } from "../../../shared/components/facts";
+import { api, answered } from "../../../shared/api";
+import { factsOf, MADE_SO, wholeOf } from "./desired";
+
+/** A new pool, whose page opens when it is made. */
+export function CreatePool({ onClose }: { onClose: () => void }) {
+  const navigate = useNavigate();
+  const [texts, setTexts] = useState({ pool: "", model: "", workers: "1", labels: "", tenant: "" });
+  const workers = wholeOf(texts.workers);
+  const labels = texts.labels.split(/[\s,]+/).filter(Boolean);
+  const body = { pool: texts.pool.trim(), model: texts.model.trim(), workers: workers ?? 0, tenant: texts.tenant.trim() || null, labels };
+  const field = (name: keyof typeof texts, label: string, description: string, errorOf: ErrorOf, more = {}) => (
+    <TextInput label={label} description={description} value={texts[name]} onChange={(event) => setTexts({ ...texts, [name]: event.currentTarget.value })} error={errorOf(name)} autoComplete="off" spellCheck={false} {...more} />
+  );
+  return (
+    <EditDialog
+      title="Create a pool"
+      save="Create pool"
+      note={MADE_SO}
+      onClose={onClose}
+      typed={body.pool && body.model && workers !== null ? JSON.stringify(body) : ""}
+      send={(how) => answered(api.POST("/api/pools", { params: terms(how), body: { ...body, reason: how.reason } }))}
+      preview={(would) => <Facts boxed label="What it will be" facts={factsOf(would)} />}
+      saved={(made) => void navigate({ to: "/pools/$pool", params: { pool: made.pool } })}
+    >
+      {(errorOf) => (
+        <>
+          {field("pool", "Name", "Like eu-1.", errorOf, { "data-autofocus": true })}
+          {field("model", "Model", "The model that its workers run, in its newest version.", errorOf)}
+          {field("workers", "Workers", "How many should run.", errorOf, { inputMode: "numeric" })}
+          {field("labels", "Nodes", "Labels that they must have, like zone=eu. Empty: any.", errorOf)}
+          {field("tenant", "Tenant", "Who pays and is served there alone. Empty: it is shared.", errorOf)}
+        </>
+      )}
+    </EditDialog>
+  );
+}
