@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
+from math import ceil, comb
 
 CONFIDENCE = 0.95
 
@@ -45,9 +45,11 @@ class Figures:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile; 0 for no values."""
+    """The smallest of the values that this share of them does not exceed (nearest rank): p95 of 20 is the
+    19th, p50 of 4 the second; 0 for no values."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+    rank = ceil(round(share * len(ordered), 6))  # 0.07 * 100 is a little more than 7
+    return ordered[max(rank, 1) - 1] if ordered else 0.0
 
 
 def interval(ratios: Sequence[float]) -> tuple[float, float]:

@@ -37,7 +37,7 @@ LOW, HIGH = 1e-6, 1e6
 
 def at(share: float, value: float) -> list[float]:
     """Two hundred values whose percentile at this share is `value`; the others are far from it."""
-    below = int(200 * share)
+    below = round(200 * share) - 1
     return [HIGH] * (199 - below) + [value] + [LOW] * below
 
 

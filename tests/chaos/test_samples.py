@@ -20,13 +20,18 @@ def test_throughput_is_over_the_whole_run():
     """From the first request sent to the last token received, waits included."""
     got = figures([Sample(0.0, ((1.0, 1), (2.0, 9))), Sample(0.0, ((3.0, 10),))])
     assert got.tokens_per_second == pytest.approx(20 / 3)
-    assert (got.ttft_p50_ms, got.ttft_p99_ms) == (3000.0, 3000.0)
+    assert (got.ttft_p50_ms, got.ttft_p99_ms) == (1000.0, 3000.0)
 
 
 def test_percentiles_are_nearest_rank():
-    """The p99 of a hundred values is the largest but none above it; of none it is 0."""
-    values = [float(n) for n in range(100)]
-    assert (percentile(values, 0.5), percentile(values, 0.99), percentile([], 0.5)) == (50.0, 99.0, 0.0)
+    """The smallest value that so many do not exceed, whatever their order: the p99 of 1 to 100 is 99, that of
+    few the largest; of none it is 0."""
+    values = [float(n) for n in range(100, 0, -1)]
+    for share in range(1, 101):
+        assert percentile(values, share / 100) == share
+    assert [percentile([3.0, 1.0, 4.0, 2.0], share) for share in (0, 0.5, 0.51, 0.99)] == [1.0, 2.0, 3.0, 4.0]
+    assert percentile(values[:20], 0.95) == 99.0
+    assert percentile([], 0.5) == 0.0
 
 
 def test_the_median_is_taken_figure_by_figure():

@@ -1,7 +1,6 @@
 """`python -m chaos bench api-lists`: how soon the API lists things, among many tenants and usage events."""
 
 import asyncio
-import math
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -23,6 +22,7 @@ from chaos.bench.api_lists.installation import (
 from chaos.bench.api_lists.timing import TimedCase, Visit, cases_of, time_at_once, time_one_by_one
 from chaos.bench.billing import billing_testbed
 from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
 from core.clock import iso_time, now_ms
 from core.configuration.settings import Settings
 from core.operations import Operation, Role, registered
@@ -132,24 +132,18 @@ def figures_of(cases: Sequence[TimedCase], at_once: Sequence[float]) -> list[Fig
     ]
     if at_once:
         name = f"lists, {AT_ONCE} clients at once, p95 of {len(at_once)}"
-        name += f" (p50 {quantile(at_once, 0.5):.0f}, worst {max(at_once):.0f})"
-        figures.append(Figure(name, round(quantile(at_once, 0.95), 1), "ms"))
+        name += f" (p50 {percentile(at_once, 0.5):.0f}, worst {max(at_once):.0f})"
+        figures.append(Figure(name, round(percentile(at_once, 0.95), 1), "ms"))
     return figures
 
 
 def _slowest(name: str, visitor: str, cases: Sequence[TimedCase], most: float | None) -> Figure:
-    worst = max(cases, key=lambda case: quantile(case.took_ms, 0.95))
+    worst = max(cases, key=lambda case: percentile(case.took_ms, 0.95))
     calls = sum(len(case.took_ms) for case in cases)
     shown = f"{name}, {visitor}, p95 of {calls} calls, {len(cases)} cases"
-    p50, most_ms = quantile(worst.took_ms, 0.5), max(worst.took_ms)
+    p50, most_ms = percentile(worst.took_ms, 0.5), max(worst.took_ms)
     shown += f" ({worst.case.shown or 'one'}: p50 {p50:.0f}, worst {most_ms:.0f})"
-    return Figure(shown, round(quantile(worst.took_ms, 0.95), 1), "ms", most=most)
-
-
-def quantile(values: Sequence[float], part: float) -> float:
-    """The value that this part of them does not exceed, by nearest rank: p95 of 20 is the 19th. Pure."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
+    return Figure(shown, round(percentile(worst.took_ms, 0.95), 1), "ms", most=most)
 
 
 def _facts(case: TimedCase) -> dict[str, object]:
@@ -159,8 +153,8 @@ def _facts(case: TimedCase) -> dict[str, object]:
         "case": case.case.shown,
         "list": is_list(case.case.operation),
         "calls": len(case.took_ms),
-        "p50": round(quantile(case.took_ms, 0.5), 1),
-        "p95": round(quantile(case.took_ms, 0.95), 1),
+        "p50": round(percentile(case.took_ms, 0.5), 1),
+        "p95": round(percentile(case.took_ms, 0.95), 1),
         "worst": round(max(case.took_ms), 1),
         "bytes": case.bytes,
     }

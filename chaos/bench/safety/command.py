@@ -10,6 +10,7 @@ from chaos.bench.safety.differences import difference, json_difference
 from chaos.bench.safety.overhead import overhead
 from chaos.bench.safety.own_rules import own_rules
 from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.figures.samples import percentile
 from engine.safety.documents import DEFAULT_POLICY
 from engine.safety.policy import BuiltInPolicies
 
@@ -76,8 +77,8 @@ def _costs() -> list[Figure]:
         cost = costs.cost_of(policy, text)
         hold = cost.hold
         figures += [
-            Figure(f"{name}: held, p50", hold[len(hold) // 2], "tokens"),
-            Figure(f"{name}: held, p95", hold[len(hold) * 95 // 100], "tokens", most=1),
+            Figure(f"{name}: held, p50", percentile(hold, 0.5), "tokens"),
+            Figure(f"{name}: held, p95", percentile(hold, 0.95), "tokens", most=1),
             Figure(f"{name}: held, most", hold[-1], "tokens"),
             Figure(f"{name}: CPU", cost.piece_us, "µs a token", most=15),
             Figure(f"{name}: {costs.REPLAYED:,} tokens again", cost.replay_ms, "ms", most=10),

@@ -13,7 +13,7 @@ from billing.api import PinnedPrices, UsageOwner
 from chaos.bench.engine_testbed import BenchEngine, BenchInstallation, bench_installation, model_folder
 from chaos.bench.load import prompt
 from chaos.figures.figures import Figure, progress
-from chaos.figures.samples import interval
+from chaos.figures.samples import interval, percentile
 from core.clock import now_ms
 from core.ids import uuid7
 from engine.api import (
@@ -55,9 +55,9 @@ class FilteredPool:
         """All prompts at once, each answered with so many tokens."""
         began = time.perf_counter()
         answers = [self._answered(ids, policy, tokens, number) for number, ids in enumerate(self._prompts)]
-        first_texts = sorted(await asyncio.gather(*answers))
+        first_texts = await asyncio.gather(*answers)
         seconds = time.perf_counter() - began
-        return RoundRates(len(self._prompts) * tokens / seconds, 1000 * first_texts[len(first_texts) // 2])
+        return RoundRates(len(self._prompts) * tokens / seconds, 1000 * percentile(first_texts, 0.5))
 
     async def _answered(self, ids: list[int], policy: str, tokens: int, number: int) -> float:
         """Seconds to its first text. Returns once it has ended."""

@@ -9,6 +9,7 @@ from random import Random
 
 from chaos.bench.safety.costs import PIECE, PIECES_MAX, cost_of, texts
 from chaos.figures.figures import Figure
+from chaos.figures.samples import percentile
 from engine.safety.documents import DEFAULT, PolicyDocument, PolicyPattern, PolicyWords
 from engine.safety.filter import Filter
 from engine.safety.policy import CompiledPolicy, compiled
@@ -46,7 +47,7 @@ def _costs(name: str, policy: CompiledPolicy, seen: dict[str, str]) -> Iterator[
         before, cost = cost_of(default, text), cost_of(policy, text)
         more = cost.piece_us - before.piece_us
         yield Figure(f"{name}, {kind}: CPU beside the default", more, "µs a token", most=MORE_US)
-        yield Figure(f"{name}, {kind}: held, p95", cost.hold[len(cost.hold) * 95 // 100], "tokens")
+        yield Figure(f"{name}, {kind}: held, p95", percentile(cost.hold, 0.95), "tokens")
         yield Figure(f"{name}, {kind}: again", cost.replay_ms, "ms")
 
 
