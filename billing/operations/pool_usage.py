@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Meta
 
 from billing.dedicated_pools.reports import PoolUse, pool_hours, pool_usage, whole_hours
-from billing.operations.pools import AskNothing
 from billing.periods import HOUR_MS, UTC_ZONE, Calendar, PeriodWindow, window_of_month
 from billing.prices.calendars import calendar_of
 from billing.tables.tenants import Tenant
@@ -67,8 +66,12 @@ class PoolHour(msgspec.Struct, frozen=True, kw_only=True):
     busy_gpu_seconds: int
 
 
+class AskPoolHours(msgspec.Struct, frozen=True):
+    """All pools, the last 24 hours."""
+
+
 @operation("pools.hours", "GET /pools/hours", may=STAFF, uses=Uses(reads="pool_interval pool_owner"))
-async def list_pool_hours(look: Look, ask: AskNothing) -> ListedPage[PoolHour]:
+async def list_pool_hours(look: Look, ask: AskPoolHours) -> ListedPage[PoolHour]:
     """List ready and busy GPU-seconds of all pools in each of the last 24 hours, by pool and hour. An hour
     without ready GPUs has no row."""
     now = look.now_ms()
