@@ -7,10 +7,9 @@ import click
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.operations import desired_pools
-from billing.operations.desired_pools import CreatePool, EditPool, NamePool, ResizePool
+from billing.operations.desired_pools import CreatePool, EditPool, ListPools, NamePool, ResizePool
 from billing.operations.pool_facts import ObservedPool, PoolFacts
 from billing.operations.pools import SHARED
-from billing.unit_of_work.listing import ListQuestion
 
 POOL = ("pool",)
 NAMES: dict[str, dict[str, Any]] = {"labels": {"names": ["--label"]}, "let_in": {"names": ["--let-in"]}}
@@ -18,7 +17,7 @@ NAMES: dict[str, dict[str, Any]] = {"labels": {"names": ["--label"]}, "let_in": 
 
 @click.command("list")
 @asks(desired_pools.list_pools, omitted=("limit", "after"))
-def list_command(ask: ListQuestion, how: CommandTerms) -> None:
+def list_command(ask: ListPools, how: CommandTerms) -> None:
     """List what all pools should be, by name, and what the fleet sees of each.
 
     How many workers serve of those desired; why there are not as many, and since when.

@@ -14,7 +14,7 @@ from billing.dedicated_pools.observed import check_fits
 from billing.operations.pool_facts import PoolFacts, PoolStateName, facts_of_pools, observed_facts
 from billing.operations.pools import PoolName, price_note, project_id_of
 from billing.operations.shared_fields import AUDIT
-from billing.tables.pools import SHARED, PoolRow
+from billing.tables.pools import SHARED, PoolAdmission, PoolRow
 from billing.tables.tenants import PLATFORM, Tenant
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.listing import ListQuestion, listed_page
@@ -39,6 +39,14 @@ class NamePool(msgspec.Struct, frozen=True, kw_only=True):
     """Which pool."""
 
     pool: PoolName
+
+
+class ListPools(ListQuestion, frozen=True, kw_only=True):
+    """Which pools; without a tenant all of them."""
+
+    tenant: Annotated[
+        str | None, Meta(description="Only those that this tenant (name or id) pays for, or is let into.")
+    ] = None
 
 
 class CreatePool(NamePool, frozen=True, kw_only=True):
@@ -85,9 +93,14 @@ class ResizePool(NamePool, frozen=True, kw_only=True):
 
 
 @operation("pools.list", "GET /pools", may=STAFF, uses=Uses(reads=f"pool pool_admission tenant {SEEN}"))
-async def list_pools(look: Look, ask: ListQuestion) -> ListedPage[PoolFacts]:
+async def list_pools(look: Look, ask: ListPools) -> ListedPage[PoolFacts]:
     """List what all pools should be, by name, and what the fleet sees of each."""
-    page = await listed_page(look, ask, select(PoolRow), col(PoolRow.pool), lambda row: row)
+    statement = select(PoolRow)
+    if ask.tenant is not None:
+        owner = (await look.tenant(ask.tenant)).tenant_id
+        let_in = select(PoolAdmission.pool).where(col(PoolAdmission.tenant_id) == owner)
+        statement = statement.where((col(PoolRow.tenant_id) == owner) | col(PoolRow.pool).in_(let_in))
+    page = await listed_page(look, ask, statement, col(PoolRow.pool), lambda row: row)
     return ListedPage(await observed_facts(look, page.items), page.next)
 
 

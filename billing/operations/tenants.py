@@ -1,7 +1,7 @@
 """Operations on tenants: creating, reading, changing and closing them, and their terms in the pools."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -181,6 +181,11 @@ async def create_tenant(change: Change, ask: CreateTenant) -> TenantFacts:
 @operation("tenants.list", "GET /tenants", may=STAFF | MEMBERS, uses=Uses(reads="tenant"))
 async def list_tenants(look: Look, ask: ListTenants) -> ListedPage[TenantFacts]:
     """List all tenants, oldest first. Members see their own."""
+    return await listed_page(look, ask, *rows_listed(look, ask), TenantFacts.of)
+
+
+def rows_listed(look: Look, ask: ListTenants) -> tuple[Any, Any]:
+    """The statement that selects them, and the column of their order."""
     statement = select(Tenant)
     if look.who.tenant is not None:
         statement = statement.where(col(Tenant.tenant_id) == look.who.tenant)
@@ -191,7 +196,7 @@ async def list_tenants(look: Look, ask: ListTenants) -> ListedPage[TenantFacts]:
         statement = statement.where(
             closed.is_(None) if ask.state is OpenOrClosed.OPEN else closed.is_not(None)
         )
-    return await listed_page(look, ask, statement, col(Tenant.tenant_id), TenantFacts.of)
+    return statement, col(Tenant.tenant_id)
 
 
 @operation(

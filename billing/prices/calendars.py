@@ -1,5 +1,8 @@
 """A tenant's months: closed ones as they were closed, others in its time zone."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -18,7 +21,20 @@ async def calendar_of(db: Database, tenant: Tenant) -> Calendar:
 async def calendar_in(session: AsyncSession, tenant: Tenant) -> Calendar:
     """Load the tenant's months in the caller's session."""
     statement = select(PeriodClose).where(col(PeriodClose.tenant_id) == tenant.tenant_id)
-    rows = (await session.exec(statement)).all()
+    return _calendar(tenant, (await session.exec(statement)).all())
+
+
+async def calendars_of(db: Database, tenants: Sequence[Tenant]) -> dict[str, Calendar]:
+    """Load the months of several tenants, by their ids."""
+    statement = select(PeriodClose).where(col(PeriodClose.tenant_id).in_([row.tenant_id for row in tenants]))
+    closed: dict[str, list[PeriodClose]] = defaultdict(list)
+    async with db.session() as session:
+        for row in (await session.exec(statement)).all():
+            closed[row.tenant_id].append(row)
+    return {row.tenant_id: _calendar(row, closed[row.tenant_id]) for row in tenants}
+
+
+def _calendar(tenant: Tenant, rows: Iterable[PeriodClose]) -> Calendar:
     closed: dict[int, ClosedMonth] = {}
     for row in rows:
         zone = zone_named(row.time_zone)

@@ -8,6 +8,7 @@ from core.redis.client import RedisClient
 from core.redis.members import names, readable, reading
 
 AT_ONCE = 1_000
+OPEN_KEYS = ("T:live",)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,15 @@ async def open_of(redis: RedisClient, whose: OwnerFilter) -> list[tuple[str, str
             if state == b"open" and whose.owns(*map(_text, (project, by, user))):
                 found.append((id, _text(pool)))
     return found
+
+
+async def count_open(redis: RedisClient, tenants: Sequence[str]) -> dict[str, int]:
+    """How many requests of each of these tenants are admitted and not settled."""
+    pipeline = redis.pipeline(transaction=False)
+    for tenant in tenants:
+        pipeline.zcard(open_requests_key(tenant))
+    replies = await pipeline.execute(raise_on_error=False)
+    return {tenant: 0 for tenant in tenants} | dict(readable(open_requests_key(""), tenants, replies))
 
 
 async def open_among(redis: RedisClient, tenant: str, ids: Sequence[str]) -> list[str]:

@@ -37,7 +37,7 @@ class PolicyChanged(Refused):
 
     def __init__(self, version: int, author: str) -> None:
         told = f"version {version} by {author} came in between: look at it, and set yours again"
-        super().__init__(Refusal("bad_request", told, retry=True))
+        super().__init__(Refusal("conflict", told, retry=True, field="base"))
 
 
 class PolicyStore:

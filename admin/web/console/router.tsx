@@ -1,6 +1,7 @@
 // The console's pages by their paths. Each page is a file of its own, loaded when it is opened.
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { statementOf } from "./pages/tenant/statement-by";
 import { filterOf } from "./requests-filter";
 import { NotThere, Shell, WentWrong } from "./shell";
 
@@ -39,6 +40,7 @@ const tenants = createRoute({
 const tenant = createRoute({
   getParentRoute: () => root,
   path: "/tenants/$tenant",
+  validateSearch: statementOf,
   component: lazyRouteComponent(() => import("./pages/tenant/tenant"), "TenantPage"),
 });
 

@@ -86,6 +86,18 @@ export async function answeredWithTag<T>(call: Promise<{ data?: T; response: Res
   return { data, tag: (await call).response.headers.get("etag") ?? undefined };
 }
 
+/** What moves money: done, or (`waits`) until a second person approves. `needs`: of a dry run, whether one is "needed", or
+ * needed and "missing". */
+export type Moved<T> = { done?: T; waits?: Schemas["WaitingMove"]; needs: string };
+
+/** The answer of a call that moves money. */
+export async function answeredMove<T>(call: Promise<{ data?: T | Schemas["WaitingMove"]; response: Response }>): Promise<Moved<T>> {
+  const data = await answered(call);
+  const { response } = await call;
+  const needs = response.headers.get("x-parley-second-person") ?? "";
+  return response.status === 202 ? { waits: data as Schemas["WaitingMove"], needs } : { done: data as T, needs };
+}
+
 /** A call of a path that /openapi.json does not list: signing in and out, who one is. */
 export async function post(path: string, body: unknown): Promise<unknown> {
   const headers = { "content-type": "application/json", "x-parley-csrf": csrf };

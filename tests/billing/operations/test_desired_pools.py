@@ -9,6 +9,7 @@ from billing.audit.log import list_rows
 from billing.operations.desired_pools import (
     CreatePool,
     EditPool,
+    ListPools,
     NamePool,
     ResizePool,
     create_pool,
@@ -53,7 +54,17 @@ async def created(stores: Stores, pool: str = "a", **fields: Any) -> PoolFacts:
 
 async def pools_now(stores: Stores) -> list[PoolFacts]:
     """All pools."""
-    return (await answer_of(list_pools, stores, OWNER, ListQuestion())).items
+    return (await answer_of(list_pools, stores, OWNER, ListPools())).items
+
+
+async def test_a_tenants_pools_are_its_own_and_those_it_is_let_into(stores: Stores) -> None:
+    """By its name; another's and shared ones are not listed."""
+    await created(stores, "a", tenant="acme")
+    await created(stores, "b", tenant="other", let_in=["acme"])
+    await created(stores, "c", tenant="other", model="n")
+    found = await answer_of(list_pools, stores, OWNER, ListPools(tenant="acme"))
+    assert [each.pool for each in found.items] == ["a", "b"]
+    assert (await refusal_of(list_pools, stores, OWNER, ListPools(tenant="nobody"))).field == "tenant"
 
 
 async def test_a_pool_is_created_edited_and_listed(stores: Stores) -> None:

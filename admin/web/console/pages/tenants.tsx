@@ -1,4 +1,4 @@
-// All tenants: how many, which, found by name and state, by a cursor.
+// All tenants: how many, which need somebody and why, how each does; found by name and state, by a cursor.
 
 import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -9,7 +9,8 @@ import { LoadMore, usePages } from "../../shared/components/load-more";
 import { Sentence } from "../../shared/components/sentence";
 import { StateShape } from "../../shared/components/state";
 import { api, answered, type Schemas } from "../../shared/api";
-import { ago, count, NOBODY_KNOWS } from "../../shared/format";
+import { ago, count, money, NOBODY_KNOWS, percent } from "../../shared/format";
+import { useLive } from "../../shared/live";
 import { useSession } from "../../shared/session";
 import { sentence } from "../../shared/words";
 import { CreateTenant } from "./tenant/create-tenant";
@@ -25,21 +26,25 @@ export function TenantsPage() {
   const { may } = useSession();
   const [creating, setCreating] = useState(false);
   const { items, error, more } = usePages(["tenants", filter], (after) => answered(api.GET("/api/tenants", { params: { query: { ...filter, after } } })));
+  const figures = useFigures(filter, items?.length ?? 0);
+  const needs = useNeeds();
   const plans = usePlans();
+  const needsOf = new Map(needs?.items.map((each) => [each.tenant, each.needs]));
   const columns: Column<Tenant>[] = [
     { title: "Tenant", cell: (row) => <Link to="/tenants/$tenant" params={{ tenant: row.name }}><b>{row.name}</b></Link> },
+    { title: "State", phone: "end", cell: (row) => <TenantState closed={row.closed !== null} needs={needsOf.get(row.tenant) ?? []} /> },
     { title: "Plan", cell: (row) => (row.plan ? (plans.get(row.plan) ?? row.plan) : NOBODY_KNOWS) },
-    { title: "State", phone: "end", cell: (row) => <span className="state"><StateShape state={row.closed ? "cancelled" : "well"} /> {row.closed ? "closed" : "open"}</span> },
-    { title: "Priority up to", cell: (row) => row.priority_max },
-    { title: "Price book", phone: "hide", cell: (row) => row.price_book },
-    { title: "Time zone", phone: "hide", cell: (row) => row.time_zone },
-    { title: "Since", number: true, cell: (row) => <time dateTime={row.created ?? ""} title={row.created ? ago(row.created) : ""}>{date(row.created)}</time> },
+    { title: "Open requests", number: true, cell: (row) => count(figures.get(row.tenant)?.open) },
+    { title: "Ended in 24 h", number: true, cell: (row) => count(figures.get(row.tenant)?.ended) },
+    { title: "Errors, %", number: true, cell: (row) => <Errors of={figures.get(row.tenant)} /> },
+    { title: "Cost this month, USD", number: true, cell: (row) => money(figures.get(row.tenant)?.month_cost) },
+    { title: "Since", number: true, phone: "hide", cell: (row) => <time dateTime={row.created ?? ""} title={row.created ? ago(row.created) : ""}>{date(row.created)}</time> },
   ];
   if (!items) return error ? <Sentence state="unknown" text="Nobody knows the tenants now." detail={sentence(error.detail)} /> : <Loading />;
   return (
     <>
       <header className="page-head">
-        <div><h1>{heading(items, more.has, filter)}</h1><p className="soft">{detail(items)}</p></div>
+        <div><h1>{heading(items, more.has, filter, needs)}</h1><p className="soft">{detail(items, needs)}</p></div>
         {may("tenants.create") && <Button onClick={() => setCreating(true)}>Create tenant…</Button>}
       </header>
       <Filters filter={filter} />
@@ -50,13 +55,55 @@ export function TenantsPage() {
   );
 }
 
-function heading(items: readonly Tenant[], more: boolean, { name, state }: Filter): string {
-  const what = `${state ? `${state} ` : ""}${items.length === 1 && !more ? "tenant" : "tenants"}`;
-  const number = more ? `More than ${count(items.length)}` : items.length ? count(items.length) : "No";
-  return `${number} ${what}${name ? ` with “${name}” in their name` : ""}.`;
+type Figures = Schemas["TenantFigures"];
+type Needs = Schemas["NeedyTenants"];
+
+/** How the tenants that are shown do: pages of the same list, as far as it is shown. */
+function useFigures(filter: Filter, shown: number): Map<string, Figures> {
+  const { may } = useSession();
+  const limit = Math.min(1000, Math.max(100, shown));
+  const ask = async () => (may("tenants.figures") ? answered(api.GET("/api/tenant-figures", { params: { query: { ...filter, limit } } })) : { items: [] as Figures[] });
+  const { data } = useLive(["tenant figures", filter, limit], ask, 10_000);
+  return new Map((data?.items ?? []).map((each) => [each.tenant, each]));
 }
 
-function detail(items: readonly Tenant[]): string {
+function useNeeds(): Needs | undefined {
+  const { may } = useSession();
+  const ask = async () => (may("tenants.needs") ? answered(api.GET("/api/tenant-needs", { params: { query: { limit: 1000 } } })) : null);
+  return useLive<Needs | null>(["tenant needs"], ask, 10_000).data ?? undefined;
+}
+
+function TenantState({ closed, needs }: { closed: boolean; needs: Needs["items"][number]["needs"] }) {
+  if (closed) return <span className="state"><StateShape state="cancelled" /> closed</span>;
+  if (!needs.length) return <span className="state"><StateShape state="well" /> open</span>;
+  return <span className="state"><StateShape state="warn" /> {needs.map((need) => NEEDS[need]).join(", ")}</span>;
+}
+
+const NEEDS: Record<Needs["items"][number]["needs"][number], string> = { over_budget: "over budget", empty_wallet: "wallet empty", owes: "owes", noisy: "over fair share" };
+
+function Errors({ of }: { of: Figures | undefined }) {
+  const share = of && of.ended ? of.errors / of.ended : null;
+  return <span className={(share ?? 0) >= 0.05 ? "bad" : ""}>{percent(share)}</span>;
+}
+
+function heading(items: readonly Tenant[], more: boolean, { name, state }: Filter, needs: Needs | undefined): string {
+  const all = needs && !name && state === undefined;
+  const open = all ? needs.tenants : items.length;
+  const kind = state ? `${state} ` : all && items.some((each) => each.closed) ? "open " : "";
+  const what = `${kind}${open === 1 && (all || !more) ? "tenant" : "tenants"}`;
+  const number = !all && more ? `More than ${count(open)}` : open ? count(open) : "No";
+  const who = all && needs.needy ? `; ${count(needs.needy)} ${needs.needy === 1 ? "needs" : "need"} you` : "";
+  return `${number} ${what}${name ? ` with “${name}” in their name` : ""}${who}.`;
+}
+
+const NAMED_MAX = 3;
+
+/** Who needs somebody and why; else how many are closed. */
+function detail(items: readonly Tenant[], needs: Needs | undefined): string {
+  if (needs?.items.length) {
+    const named = needs.items.slice(0, NAMED_MAX).map((each) => `${each.name}: ${each.needs.map((need) => NEEDS[need]).join(", ")}`);
+    return `${named.join(" · ")}${needs.needy > NAMED_MAX ? ` · ${count(needs.needy - NAMED_MAX)} more` : ""}`;
+  }
   const closed = items.filter((each) => each.closed).length;
   return items.length ? `The oldest first. ${closed ? `${count(closed)} of those shown ${closed === 1 ? "is" : "are"} closed.` : "None of those shown is closed."}` : "";
 }

@@ -1,5 +1,5 @@
 // A table from its columns. On a phone each row is two lines: the first column and the one called `end`, then the
-// others, soft, as `label value`.
+// others, soft, as `label value`. A `foot` is the row of their sums.
 
 import type { ReactNode } from "react";
 import "./data-table.css";
@@ -7,17 +7,17 @@ import "./data-table.css";
 /** `phone`: "end" stands at the right of the first line, "hide" nowhere. */
 export type Column<Row> = { title: string; cell: (row: Row) => ReactNode; number?: boolean; phone?: "end" | "hide" };
 
-export function DataTable<Row>({ columns, rows, keyOf, label }: { columns: readonly Column<Row>[]; rows: readonly Row[]; keyOf: (row: Row) => string; label: string }) {
+type Table<Row> = { columns: readonly Column<Row>[]; rows: readonly Row[]; keyOf: (row: Row) => string; label: string; foot?: Row };
+
+export function DataTable<Row>({ columns, rows, keyOf, label, foot }: Table<Row>) {
+  const cells = (row: Row) => columns.map((column) => <td key={column.title} className={`${column.number ? "number" : ""} ${column.phone ?? ""}`} data-label={column.title}>{column.cell(row)}</td>);
   return (
     <table className="table data-table" aria-label={label}>
       <thead><tr>{columns.map((column) => <th key={column.title} scope="col" className={column.number ? "number" : ""}>{column.title || <span className="unseen">What can be done</span>}</th>)}</tr></thead>
       <tbody>
-        {rows.map((row) => (
-          <tr key={keyOf(row)}>
-            {columns.map((column) => <td key={column.title} className={`${column.number ? "number" : ""} ${column.phone ?? ""}`} data-label={column.title}>{column.cell(row)}</td>)}
-          </tr>
-        ))}
+        {rows.map((row) => <tr key={keyOf(row)}>{cells(row)}</tr>)}
       </tbody>
+      {foot && <tfoot><tr>{cells(foot)}</tr></tfoot>}
     </table>
   );
 }

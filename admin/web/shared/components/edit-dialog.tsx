@@ -36,6 +36,8 @@ type Edit<Answer> = {
   reread?: () => Promise<string | undefined>;
   /** How a change that somebody else made meanwhile is told, and the button that saves over it; null: as any is. */
   overwrites?: (changes: readonly Change[]) => { told: string; save: string } | null;
+  /** The field that a conflict names, where it is not If-Match: then its own words tell what was changed. */
+  conflictOn?: string;
   /** The name that must be typed first. */
   confirm?: string;
   /** It takes something away: the button is red. */
@@ -57,7 +59,7 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
   const [reason, setReason] = useState("");
   const [name, setName] = useState("");
   const [tag, setTag] = useState(edit.tag);
-  const [conflict, setConflict] = useState<Change[] | null>(null);
+  const [conflict, setConflict] = useState<Problem | null>(null);
   const [refused, setRefused] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const [shown, setShown] = useState<ReactNode>(null);
@@ -80,21 +82,21 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
       else edit.onClose();
     } catch (error) {
       const told = error instanceof Problem ? error : new Problem(0, String(error));
-      if (told.status === 409 && told.field === "if-match") {
+      if (told.status === 409 && told.field === (edit.conflictOn ?? "if-match")) {
         setTag(await edit.reread?.().catch(() => undefined));
-        setConflict(told.changes);
+        setConflict(told);
       } else setRefused(told);
     } finally {
       setBusy(false);
     }
   };
-  const meanwhile = conflict && edit.overwrites?.(conflict);
+  const meanwhile = conflict && edit.overwrites?.(conflict.changes);
   const lost = problem && !known(problem.field, edit) ? problem : null;
   return (
     <Modal opened onClose={edit.onClose} title={edit.title} size={480} fullScreen={phone} closeOnClickOutside={false}>
       {shown ? <div className="edit"><div>{shown}</div><div className="edit-foot"><Button onClick={edit.onClose} data-autofocus>{edit.closes ?? "Done"}</Button></div></div> : (
         <form className="edit" onSubmit={(event) => void save(event)} noValidate>
-          {conflict && <Conflict changes={conflict} told={meanwhile?.told} />}
+          {conflict && <Conflict changes={conflict.changes} told={meanwhile?.told} otherwise={edit.conflictOn ? sentence(conflict.detail) : undefined} />}
           {edit.children?.(errorOf)}
           {lost && <p role="alert" className="edit-refused">{sentence(lost.detail)}</p>}
           {trial.answer !== null && !refused && <div aria-live="polite">{edit.preview?.(trial.answer)}</div>}
@@ -158,12 +160,14 @@ function useKeyOf(typed: string): string {
   return key;
 }
 
-function Conflict({ changes, told: meanwhile }: { changes: readonly Change[]; told: string | undefined }) {
+type Meanwhile = { changes: readonly Change[]; told: string | undefined; otherwise: string | undefined };
+
+function Conflict({ changes, told: meanwhile, otherwise = "Somebody changed this meanwhile." }: Meanwhile) {
   return (
     <div role="alert" className="edit-conflict">
       <CircleX size={16} aria-hidden />
       <div>
-        <b>Not saved.</b> {meanwhile ?? (changes.map((each) => told(each)).join(" ") || "Somebody changed this meanwhile.")} What you typed is kept{meanwhile ? "." : ": look at it again, then save."}
+        <b>Not saved.</b> {meanwhile ?? (changes.map((each) => told(each)).join(" ") || otherwise)} What you typed is kept{meanwhile ? "." : ": look at it again, then save."}
       </div>
     </div>
   );

@@ -1,10 +1,10 @@
-// A strip of numbers: label, number with its unit, a line that explains it, the last hour as a sparkline.
+// A strip of numbers: label, number with its unit, a line that explains it, and how it was (`over` what) as a sparkline.
 
 import type { ReactNode } from "react";
 import { Sparkline } from "./sparkline";
 import "./strip.css";
 
-export type StripItem = { label: string; value: string; unit?: string; note: ReactNode; series?: readonly (number | null)[]; bad?: boolean };
+export type StripItem = { label: string; value: string; unit?: string; note: ReactNode; series?: readonly (number | null)[]; over?: string; bad?: boolean };
 
 export function Strip({ items, label }: { items: readonly StripItem[]; label: string }) {
   return (
@@ -15,7 +15,7 @@ export function Strip({ items, label }: { items: readonly StripItem[]; label: st
           <dd>
             <p className={item.bad ? "strip-value bad" : "strip-value"}>{item.value} {item.unit && <span className="note">{item.unit}</span>}</p>
             <p className="note strip-note">{item.note}</p>
-            {item.series && <Sparkline series={item.series} bad={item.bad ?? false} label={`${item.label}, last hour`} />}
+            {item.series && <Sparkline series={item.series} bad={item.bad ?? false} label={`${item.label}, ${item.over ?? "last hour"}`} />}
           </dd>
         </div>
       ))}

@@ -11,6 +11,7 @@ import { api, answered, type Problem, type Schemas } from "../../../shared/api";
 import { count } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
+import { EditPolicy } from "./policy";
 
 type Rule = { name: string; action?: string | null; prompt?: string | null; scope?: string };
 type Trial = Schemas["Trial"];
@@ -22,14 +23,20 @@ export function Safety({ tenant }: { tenant: string }) {
 
 function Rules({ tenant }: { tenant: string }) {
   const { may } = useSession();
-  const [trying, setTrying] = useState(false);
+  const [opened, setOpened] = useState<"try" | "edit" | "">("");
   const { data, error } = useQuery({ queryKey: ["safety", tenant], queryFn: () => answered(api.GET("/api/safety/merged", { params: { query: { tenant } } })) });
   const rules = data ? rulesOf(data.document) : [];
-  const end = may("safety.try") && <button type="button" className="link" onClick={() => setTrying(true)}>Try a text…</button>;
+  const end = (
+    <span className="row-links">
+      {may("safety.try") && <button type="button" className="link" onClick={() => setOpened("try")}>Try a text…</button>}
+      {may("safety.set") && <button type="button" className="link" onClick={() => setOpened("edit")}>Edit rules…</button>}
+    </span>
+  );
   return (
     <Section title="Safety" note="all that holds" end={end}>
       {error ? <p className="soft">{error.message}</p> : !data ? <span className="skeleton" /> : rules.length ? <Facts label="Safety rules" facts={rules.map(factOf)} /> : <p className="soft">No rule: nothing is looked for in its texts.</p>}
-      {trying && <TryText tenant={tenant} onClose={() => setTrying(false)} />}
+      {opened === "try" && <TryText tenant={tenant} onClose={() => setOpened("")} />}
+      {opened === "edit" && <EditPolicy tenant={tenant} onClose={() => setOpened("")} />}
     </Section>
   );
 }

@@ -6,6 +6,7 @@ import { useState } from "react";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { Facts } from "../../../shared/components/facts";
 import { api, answered, answeredWithTag } from "../../../shared/api";
+import { count } from "../../../shared/format";
 import { useTerms } from "./about";
 import { EditTerms } from "./terms";
 import type { Tenant } from "./words";
@@ -38,6 +39,23 @@ export function ChangePlan({ tenant, tag, onClose }: { tenant: Tenant; tag: stri
 export function Throttle({ tenant, onClose }: { tenant: string; onClose: () => void }) {
   const { data } = useTerms(tenant);
   return data ? <EditTerms tenant={tenant} began={data} only="slots_max" title={`Throttle ${tenant}`} onClose={onClose} /> : null;
+}
+
+export function CancelAll({ tenant, onClose }: { tenant: string; onClose: () => void }) {
+  return (
+    <EditDialog
+      title={`Cancel what ${tenant} runs`}
+      save="Cancel all"
+      harmful
+      confirm={tenant}
+      note="It cannot be taken back."
+      onClose={onClose}
+      typed=""
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/requests/cancel", { params: { path: { tenant }, ...terms(how) }, body: { reason: how.reason } }))}
+      preview={(would) => <p>{would.cancelled ? `${count(would.cancelled)} open requests end at once` : "It has no open request now; those that come meanwhile end"}: what was answered so far stays and is billed. New requests are let in again right after.</p>}
+      saved={(done) => <p role="status"><b>{count(done.cancelled)} cancelled.</b>{done.not_ended_yet ? ` ${count(done.not_ended_yet)} have not ended yet.` : ""}</p>}
+    />
+  );
 }
 
 export function CloseTenant({ tenant, onClose }: { tenant: string; onClose: () => void }) {

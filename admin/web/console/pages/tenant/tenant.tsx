@@ -5,9 +5,8 @@ import { getRouteApi } from "@tanstack/react-router";
 import { ChevronDown } from "lucide-react";
 import { useState } from "react";
 import { Sentence } from "../../../shared/components/sentence";
-import { Strip, type StripItem } from "../../../shared/components/strip";
+import { Strip } from "../../../shared/components/strip";
 import { api, answered, answeredWithTag } from "../../../shared/api";
-import { count, money, NOBODY_KNOWS } from "../../../shared/format";
 import { useFreshness } from "../../../shared/freshness";
 import { useLive } from "../../../shared/live";
 import { useSession } from "../../../shared/session";
@@ -16,15 +15,19 @@ import { usePlans } from "../tenants";
 import { About } from "./about";
 import { Audit } from "./audit";
 import { Browsers } from "./browsers";
+import { Budgets } from "./budgets";
 import { CreateKey } from "./create-key";
 import { Keys, NoKey, useKeysOf } from "./keys";
 import { Limits } from "./limits";
-import { Budgets, Wallet } from "./money";
+import { stripOf, useNow } from "./figures";
+import { Money } from "./money";
+import { Pools } from "./pools";
 import { Projects } from "./projects";
 import { Safety } from "./safety";
-import { ChangePlan, CloseTenant, ReopenTenant, Throttle } from "./stop";
+import { Statement } from "./statement";
+import { CancelAll, ChangePlan, CloseTenant, ReopenTenant, Throttle } from "./stop";
 import { Users } from "./users";
-import { budgetName, dimensionOf, shareOf, verdictOf, type Budget, type Limit, type Tenant } from "./words";
+import { verdictOf, type Budget, type Limit, type Tenant } from "./words";
 import "../tenants.css";
 import "./tenant.css";
 
@@ -37,6 +40,7 @@ export function TenantPage() {
   const limits = useLimits(tenant);
   const budgets = useBudgets(tenant);
   const stale = useFreshness(limits.dataUpdatedAt || asked.dataUpdatedAt);
+  const now = useNow(tenant, may("tenants.now"));
   const keys = useKeysOf(tenant);
   if (!asked.data) return asked.error ? <NoTenant tenant={tenant} status={asked.error.status} why={asked.error.detail} /> : <Loading />;
   const { data, tag } = asked.data;
@@ -45,7 +49,7 @@ export function TenantPage() {
   return (
     <div className={stale ? "stale" : ""}>
       <Head tenant={data} tag={tag} limits={held} budgets={money} withoutKeys={withoutKeys} />
-      <Strip items={stripOf(data, held, money, may("keys.list") ? keys.items?.filter((key) => key.state === "active").length : undefined, keys.more.has)} label="Now" />
+      {may("tenants.now") && <Strip items={stripOf(now)} label="Now" />}
       {withoutKeys && <NoKey tenant={data.name} />}
       <div className="tenant">
         <div className="tenant-main">
@@ -53,12 +57,14 @@ export function TenantPage() {
           {!withoutKeys && may("keys.list") && <Keys tenant={data.name} keys={keys} />}
           <Users tenant={data.name} />
           <Projects tenant={data.name} />
+          <Statement tenant={data} />
           <Browsers tenant={data.name} />
           <Audit tenant={data.tenant} />
         </div>
         <div className="tenant-side">
-          <Wallet tenant={data} />
+          <Money tenant={data} now={now} />
           <Budgets tenant={data.name} budgets={budgets.data?.items} />
+          <Pools tenant={data} now={now} />
           <Safety tenant={data.name} />
           <About tenant={data} tag={tag} />
         </div>
@@ -84,7 +90,7 @@ type HeadProps = { tenant: Tenant; tag: string | undefined; limits: readonly Lim
 function Head({ tenant, tag, limits, budgets, withoutKeys }: HeadProps) {
   const { may } = useSession();
   const plans = usePlans();
-  const [opened, setOpened] = useState<"plan" | "throttle" | "close" | "reopen" | "key" | "">("");
+  const [opened, setOpened] = useState<"plan" | "throttle" | "cancel" | "close" | "reopen" | "key" | "">("");
   const verdict = verdictOf(tenant, limits, budgets);
   const close = () => setOpened("");
   const first = withoutKeys && may("keys.create");
@@ -97,11 +103,12 @@ function Head({ tenant, tag, limits, budgets, withoutKeys }: HeadProps) {
       <div className="ends">
         {first && <Button onClick={() => setOpened("key")}>Create key…</Button>}
         {may("plans.assign") && <Button variant={first ? "default" : "filled"} onClick={() => setOpened("plan")}>Change plan…</Button>}
-        {(may("tenants.close") || may("tenants.set_terms")) && (
+        {(may("tenants.close") || may("tenants.set_terms") || may("requests.cancel_all")) && (
           <Menu position="bottom-end" transitionProps={{ duration: 0 }} withinPortal={false} width={230}>
             <Menu.Target><Button variant="default" rightSection={<ChevronDown size={14} />}>Stop</Button></Menu.Target>
             <Menu.Dropdown>
               {may("tenants.set_terms") && <Menu.Item onClick={() => setOpened("throttle")}>Throttle…</Menu.Item>}
+              {may("requests.cancel_all") && <Menu.Item onClick={() => setOpened("cancel")}>Cancel what it runs…</Menu.Item>}
               {may("tenants.close") && !tenant.closed && <Menu.Item onClick={() => setOpened("close")}>Close {tenant.name}…</Menu.Item>}
               {may("tenants.reopen") && tenant.closed && <Menu.Item onClick={() => setOpened("reopen")}>Reopen {tenant.name}…</Menu.Item>}
             </Menu.Dropdown>
@@ -110,27 +117,12 @@ function Head({ tenant, tag, limits, budgets, withoutKeys }: HeadProps) {
       </div>
       {opened === "plan" && <ChangePlan tenant={tenant} tag={tag} onClose={close} />}
       {opened === "throttle" && <Throttle tenant={tenant.name} onClose={close} />}
+      {opened === "cancel" && <CancelAll tenant={tenant.name} onClose={close} />}
       {opened === "close" && <CloseTenant tenant={tenant.name} onClose={close} />}
       {opened === "reopen" && <ReopenTenant tenant={tenant.name} onClose={close} />}
       {opened === "key" && <CreateKey tenant={tenant.name} onClose={close} />}
     </header>
   );
-}
-
-/** What is known of it now. */
-function stripOf(tenant: Tenant, limits: readonly Limit[], budgets: readonly Budget[], keys: number | undefined, more: boolean): StripItem[] {
-  const [nearest] = limits.filter((each) => shareOf(each) !== null).toSorted((one, other) => (shareOf(other) ?? 0) - (shareOf(one) ?? 0));
-  const [fullest] = budgets.filter((each) => each.percent !== undefined).toSorted((one, other) => (other.percent ?? 0) - (one.percent ?? 0));
-  const share = nearest ? (shareOf(nearest) ?? 0) : null;
-  const { money: paid } = tenant;
-  return [
-    { label: "Nearest limit", value: share === null ? NOBODY_KNOWS : String(Math.round(share * 100)), unit: share === null ? "" : "%", note: nearest ? dimensionOf(nearest.dimension).join(" ").toLowerCase() : "no limit that is its own", bad: (share ?? 0) >= 1 },
-    { label: "Budget spent", value: fullest ? count(fullest.percent) : NOBODY_KNOWS, unit: fullest ? "%" : "", note: fullest ? `of ${budgetName(fullest)}` : "no budget", bad: (fullest?.percent ?? 0) >= 100 },
-    paid.pays === "prepaid"
-      ? { label: "Wallet", value: money(paid.left), unit: "USD", note: `${money(paid.used)} USD used`, bad: paid.left ? BigInt(paid.left.nano) <= 0n : false }
-      : { label: "Pays", value: "by invoice", note: `price book ${tenant.price_book}` },
-    { label: "Active keys", value: keys === undefined ? NOBODY_KNOWS : `${count(keys)}${more ? "+" : ""}`, note: tenant.closed ? "all refused: it is closed" : "let in" },
-  ];
 }
 
 function NoTenant({ tenant, status, why }: { tenant: string; status: number; why: string }) {

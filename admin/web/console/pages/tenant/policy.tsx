@@ -1,0 +1,107 @@
+// A tenant's own safety rules, edited: what would change and what is lost is said before it is saved.
+
+import { Button, NativeSelect, Textarea, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { X } from "lucide-react";
+import { useState } from "react";
+import { EditDialog } from "../../../shared/components/edit-dialog";
+import { api, answered, type Schemas } from "../../../shared/api";
+import { ago } from "../../../shared/format";
+import { sentence } from "../../../shared/words";
+import { DETECTORS, documentOf, KINDS, lackOf, rulesOf, type Action, type Kind, type Rule } from "./policy-rules";
+import "./policy.css";
+
+type Shown = Schemas["ShownPolicy"];
+type Change = Schemas["PolicyChange"];
+
+const read = (tenant: string) => answered(api.GET("/api/safety/policy", { params: { query: { tenant } } }));
+
+export function EditPolicy({ tenant, onClose }: { tenant: string; onClose: () => void }) {
+  const { data } = useQuery({ queryKey: ["policy as it was", tenant], queryFn: () => read(tenant), staleTime: Infinity, gcTime: 0 });
+  return data ? <Form tenant={tenant} began={data} onClose={onClose} /> : null;
+}
+
+function Form({ tenant, began: given, onClose }: { tenant: string; began: Shown; onClose: () => void }) {
+  const [began] = useState(given); // as it was when the dialog opened
+  const [rules, setRules] = useState(() => rulesOf(began.document));
+  const [tried, setTried] = useState(false);
+  const document = documentOf(rules);
+  const lacks = rules.filter((rule) => lackOf(rule));
+  const changed = JSON.stringify(document) !== JSON.stringify(documentOf(rulesOf(began.document)));
+  const set = (id: number, part: Partial<Rule>) => setRules(rules.map((rule) => (rule.id === id ? { ...rule, ...part } : rule)));
+  const add = (kind: Kind) => {
+    setTried(false);
+    setRules([...rules, { id: Math.max(-1, ...rules.map((rule) => rule.id)) + 1, kind, name: "", action: null, prompt: null, text: "", rest: {} }]);
+  };
+  return (
+    <EditDialog
+      title={`Safety rules of ${tenant}`}
+      save="Save"
+      onClose={onClose}
+      tag={String(began.base)}
+      conflictOn="base"
+      reread={async () => String((await read(tenant)).base)}
+      typed={changed && !lacks.length ? JSON.stringify({ document }) : ""}
+      send={({ dryRun, reason, tag, key }) => answered(api.PUT("/api/safety/policy", { params: { query: { dry_run: dryRun }, header: { "Idempotency-Key": key } }, body: { tenant, document, ...(tag ? { base: Number(tag) } : {}), reason } }))}
+      preview={(would) => <Would change={would.change} />}
+    >
+      {(errorOf) => (
+        <div className="policy" onBlur={() => setTried(true)}>
+          <p className="note">{madeBy(began)} They hold beside the platform's, and the stricter of two goes before. What runs keeps the rules that it began with.</p>
+          {rules.map((rule) => <RuleFields key={rule.id} rule={rule} lack={tried || rule.name ? lackOf(rule) : ""} set={(part) => set(rule.id, part)} drop={() => setRules(rules.filter((each) => each.id !== rule.id))} />)}
+          {!rules.length && <p className="soft">No rule of its own.</p>}
+          {errorOf("document") && <p role="alert" className="edit-refused">{errorOf("document")}</p>}
+          <p className="policy-add"><span className="soft">Add</span>{KINDS.map(([kind, word]) => <Button key={kind} variant="default" aria-label={`Add ${word}`} onClick={() => add(kind)}>{word.charAt(0).toUpperCase() + word.slice(1)}</Button>)}</p>
+        </div>
+      )}
+    </EditDialog>
+  );
+}
+
+function madeBy({ version, state }: Shown): string {
+  if (!version || state !== "set") return "It has no rules of its own yet.";
+  return `Version ${version.version}, by ${version.author}${version.created ? ` ${ago(version.created)}` : ""}${version.reason ? `: “${version.reason}”` : ""}.`;
+}
+
+const ACTIONS = [{ value: "", label: "nothing" }, ...["flag", "redact", "block"].map((each) => ({ value: each, label: each }))];
+
+function RuleFields({ rule, lack, set, drop }: { rule: Rule; lack: string; set: (part: Partial<Rule>) => void; drop: () => void }) {
+  const kind = KINDS.find(([each]) => each === rule.kind)?.[1] ?? "";
+  const named = rule.name || `new ${kind}`;
+  const act = (side: "action" | "prompt", label: string) => (
+    <NativeSelect aria-label={`${label} of ${named}`} label={label} value={rule[side] ?? ""} onChange={(event) => set({ [side]: (event.currentTarget.value || null) as Action })} data={ACTIONS} />
+  );
+  return (
+    <fieldset className="policy-rule">
+      <legend className="unseen">{named}</legend>
+      <div className="policy-row">
+        {rule.kind === "detectors"
+          ? <NativeSelect label="Detector" value={rule.name} onChange={(event) => set({ name: event.currentTarget.value })} data={["", ...new Set([...DETECTORS, ...(rule.name ? [rule.name] : [])])]} />
+          : <TextInput label={rule.kind === "words" ? "Words, called" : "Pattern, called"} value={rule.name} onChange={(event) => set({ name: event.currentTarget.value })} maxLength={64} autoComplete="off" spellCheck={false} />}
+        {act("action", "In answers")}
+        {act("prompt", "In prompts")}
+        <button type="button" className="policy-drop" aria-label={`Remove ${named}`} onClick={drop}><X size={16} aria-hidden /></button>
+      </div>
+      {rule.kind === "patterns" && <TextInput aria-label={`Pattern of ${named}`} placeholder="ACME-[0-9]{6}" value={rule.text} onChange={(event) => set({ text: event.currentTarget.value })} className="policy-code" autoComplete="off" spellCheck={false} />}
+      {rule.kind === "words" && <Textarea aria-label={`Words of ${named}`} placeholder="One word or phrase a line" value={rule.text} onChange={(event) => set({ text: event.currentTarget.value })} rows={3} autosize={false} spellCheck={false} />}
+      {lack && <p className="note warn">{lack}</p>}
+    </fieldset>
+  );
+}
+
+const SIDES: Record<string, string> = { action: "answers", prompt: "prompts" };
+
+function Would({ change }: { change: Change }) {
+  const lost = [
+    ...change.losses.lost.map((each) => `${each.name} is no longer looked for in ${SIDES[each.of]}${each.words ? ` (${each.words} words)` : ""}`),
+    ...change.losses.weakened.map((each) => `${each.name} in ${SIDES[each.of]}: ${each.was} becomes ${each.becomes}`),
+  ];
+  const idle = change.own.map((each) => `${each.name} in ${SIDES[each.of]} changes nothing: the ${each.scope} says ${each.holds}`);
+  return (
+    <div className="policy-would">
+      {lost.length > 0 && <p className="edit-warning"><b>Less is looked for.</b> {lost.map((each) => sentence(each)).join(" ")}</p>}
+      {idle.length > 0 && <p className="note">{idle.map((each) => sentence(each)).join(" ")}</p>}
+      {change.diff.length > 0 && <pre aria-label="What changes" tabIndex={0}>{change.diff.map((line, index) => <span key={index} className={line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : ""}>{`${line}\n`}</span>)}</pre>}
+    </div>
+  );
+}
