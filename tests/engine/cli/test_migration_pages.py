@@ -32,7 +32,8 @@ def test_a_preview_says_what_goes_and_what_stays() -> None:
 
 def test_what_nobody_knows_is_said() -> None:
     """Where workers have not told their room."""
-    facts = FACTS | {
+    facts: dict[str, Any] = {
+        **FACTS,
         "slots": None,
         "free": None,
         "kv": None,
