@@ -31,6 +31,8 @@ type Edit<Answer> = {
   saved?: (answer: Answer) => ReactNode | void;
   /** The words of the button below that; by default Done. */
   closes?: string;
+  /** What stands beside that button. */
+  beside?: ReactNode;
   /** The ETag of what the form began with, and how it is read again. */
   tag?: string | undefined;
   reread?: () => Promise<string | undefined>;
@@ -42,7 +44,7 @@ type Edit<Answer> = {
   confirm?: string;
   /** It takes something away: the button is red. */
   harmful?: boolean;
-  note?: string;
+  note?: string | undefined;
   children?: (errorOf: ErrorOf) => ReactNode;
 };
 
@@ -94,7 +96,7 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
   const lost = problem && !known(problem.field, edit) ? problem : null;
   return (
     <Modal opened onClose={edit.onClose} title={edit.title} size={480} fullScreen={phone} closeOnClickOutside={false}>
-      {shown ? <div className="edit"><div>{shown}</div><div className="edit-foot"><Button onClick={edit.onClose} data-autofocus>{edit.closes ?? "Done"}</Button></div></div> : (
+      {shown ? <div className="edit"><div>{shown}</div><div className="edit-foot">{edit.beside}<Button onClick={edit.onClose} data-autofocus>{edit.closes ?? "Done"}</Button></div></div> : (
         <form className="edit" onSubmit={(event) => void save(event)} noValidate>
           {conflict && <Conflict changes={conflict.changes} told={meanwhile?.told} otherwise={edit.conflictOn ? sentence(conflict.detail) : undefined} />}
           {edit.children?.(errorOf)}
