@@ -1,8 +1,6 @@
 // One pool: how it does beside how it should, its workers, whose requests it has, what waits, and what can be done.
 
-import { Button } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useState } from "react";
 import { Facts, type Fact } from "../../../shared/components/facts";
 import { LineChart } from "../../../shared/components/line-chart";
 import { Section } from "../../../shared/components/section";
@@ -16,7 +14,7 @@ import { useDesired, useHours, useMoney, useOverview, useRequests, useShares, us
 import { DesiredPool, PoolChanges } from "./desired";
 import { TenantsHere, WaitingHere } from "./here";
 import { costCommand } from "./money";
-import { MoveRequests } from "./move";
+import { PoolMoves } from "./moves";
 import { WorkerTiles } from "./tiles";
 import { emptyPool, lineOf, stateOf, whoseOf, type Desired, type Listed, type Pool } from "./words";
 import "../tenants.css";
@@ -56,7 +54,6 @@ type HeadOf = { pool: Pool; desired: Desired | undefined; pools: readonly Pool[]
 
 function Head({ pool, desired, pools, requests }: HeadOf) {
   const { may } = useSession();
-  const [moving, setMoving] = useState(false);
   const { state } = stateOf(pool, desired);
   return (
     <header className="page-head">
@@ -65,10 +62,9 @@ function Head({ pool, desired, pools, requests }: HeadOf) {
         <p className={state === "well" ? "soft" : state}><Told text={lineOf(pool, desired)} /></p>
       </div>
       <div className="ends">
-        {requests && may("requests.list") && may("requests.migrate_all") && <Button onClick={() => setMoving(true)}>Move requests…</Button>}
+        {requests && may("requests.list") && <PoolMoves pool={pool} pools={pools} requests={requests} />}
         {desired && <PoolChanges desired={desired} />}
       </div>
-      {moving && requests && <MoveRequests from={pool} pools={pools} requests={requests} onClose={() => setMoving(false)} />}
     </header>
   );
 }
