@@ -9,6 +9,7 @@ from core.configuration.settings import Settings
 from core.sql.database import Database
 from tests.browser.conftest import OpenPage, WatchedPage
 from tests.browser.console_page import shot
+from tests.browser.moves_sample import preview
 from tests.browser.pools_sample import MOVED, PLAYED, RUNNING, STARTED, play
 from tests.support.staff import staff_code
 
@@ -120,7 +121,9 @@ async def test_requests_move_after_their_preview_and_their_run_is_seen_and_stopp
         dry = "dry_run=true" in route.request.url
         if not dry:
             sent.append(route.request.post_data_json)
-        await route.fulfill(json={**MOVED, "moved": 0, "stay": []} if dry else STARTED)
+        whose = route.request.post_data_json["tenant"]
+        room = preview(streams=1, waiting=1 if whose else 2, slots=112, free=30)
+        await route.fulfill(json={**MOVED, "preview": room} if dry else STARTED)
 
     async def stop(route: Route) -> None:
         run.update(stop_asked=True, state="stopped", answer=MOVED)
