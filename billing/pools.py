@@ -5,7 +5,7 @@ from billing.dedicated_pools.first_fill import fill_pool
 from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool, let_in_by_pool
 from billing.dedicated_pools.route_moves import RouteMove, read_route_move, write_route_move
 from billing.dedicated_pools.routes import KEPT_SECONDS as ROUTES_KEPT_SECONDS
-from billing.dedicated_pools.routes import PoolRoute, PoolRoutes, read_routes
+from billing.dedicated_pools.routes import PoolRoute, PoolRoutes, read_routes, tenants_let_in
 from billing.tables.pools import ACTIVE, DRAINING, SHARED, FleetNode, PoolRow, PoolState
 
 __all__ = [
@@ -29,5 +29,6 @@ __all__ = [
     "read_pools",
     "read_route_move",
     "read_routes",
+    "tenants_let_in",
     "write_route_move",
 ]

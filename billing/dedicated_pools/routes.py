@@ -40,6 +40,17 @@ class PoolRoutes:
         return self._own.get(mine) or self._let_in.get(mine) or self._own.get((SHARED, model))
 
 
+async def tenants_let_in(db: Database, pool: str) -> list[str]:
+    """Ids of the tenants whose requests run in a pool, by name; none: everybody's, as it is shared, or has no
+    row."""
+    admitted = select(PoolAdmission.tenant_id).where(col(PoolAdmission.pool) == pool)
+    async with db.session() as session:
+        row = await session.get(PoolRow, pool)
+        if row is None or row.tenant_id == SHARED:
+            return []
+        return sorted({row.tenant_id, *(await session.exec(admitted)).all()})
+
+
 async def read_routes(db: Database) -> PoolRoutes:
     """The routes of all tenants now."""
     by_pool = select(PoolAdmission).order_by(col(PoolAdmission.pool))

@@ -45,6 +45,7 @@ WORKERS = (
 READERS = ("P:gws", "P:reads:")
 SUPERVISED = ("P:supervisors", "P:supervisor:", "P:orders:")
 NODES = (*SUPERVISED, "P:sweeper")
+ADMITS = ("P:admits",)  # whom a pool lets in: its supervisor writes it, and no gateway
 READY = ("P:ready", "P:ready_open")
 REST = (
     *("P:reserves", "P:moving", "P:grave:", "P:ended", "P:replayed", "P:engine_hours", "P:ended_hours"),
@@ -93,7 +94,7 @@ class ProcessKind:
 
 GATEWAY = ProcessKind(
     "gateway",
-    reads=READY,
+    reads=(*READY, *ADMITS),
     writes=(
         *(*POOL, *POLICIES, *QUOTAS, *SESSIONS, *CONNECTIONS),
         *(POOLS, REFUSED, FIGURES, OPEN_TENANTS, SIGN_IN_CODES),
@@ -110,7 +111,7 @@ GATEWAY = ProcessKind(
 )
 WORKER = ProcessKind(
     "worker",
-    reads=("P:reserves", "P:ready", *POLICIES),
+    reads=("P:reserves", "P:ready", *POLICIES, *ADMITS),
     writes=(
         *REQUESTS,
         *LINES,
@@ -129,7 +130,7 @@ WORKER = ProcessKind(
 )
 SUPERVISOR = ProcessKind(
     "supervisor",
-    writes=(*POOL, *SETTLING, POOLS, OPEN_TENANTS, FIGURES),
+    writes=(*POOL, *ADMITS, *SETTLING, POOLS, OPEN_TENANTS, FIGURES),
     listens=(GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, ACKNOWLEDGED_COMMANDS, LOAD_COMMANDS, "blpop"),
     pools=True,
@@ -175,7 +176,7 @@ CONSOLE_SECRETS = (
 CONSOLE = ProcessKind(
     "console-operators",
     reads=(*POOL, *QUOTAS, *CONNECTIONS, FIGURES),
-    writes=(*SIGNED_IN, *CANCELLED, *WORKERS, *POLICIES, *SUPERVISED, "P:grave:", "T:moneys"),
+    writes=(*SIGNED_IN, *CANCELLED, *ADMITS, *WORKERS, *POLICIES, *SUPERVISED, "P:grave:", "T:moneys"),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, CONSOLE_COMMANDS),
     secrets=CONSOLE_SECRETS,
@@ -193,6 +194,7 @@ OPERATOR = ProcessKind(
     reads=(FIGURES, *CONNECTIONS),
     writes=(
         *POOL,
+        *ADMITS,
         *POLICIES,
         *QUOTAS,
         *SESSIONS,

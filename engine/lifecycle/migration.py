@@ -8,7 +8,7 @@ have written the rest. `hop`, a request's number of migrations, tells a late cal
 this one's.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
@@ -55,6 +55,7 @@ class MigrationRefusalReason(StrEnum):
     MOVING_ELSEWHERE = "moving_elsewhere"
     ALREADY_MOVED = "already_moved"
     OTHER_SECRET = "other_secret"
+    STRANGER = "stranger"
 
 
 class MigrationRefused(Exception):  # noqa: N818  (an answer, not a fault)
@@ -82,11 +83,18 @@ class MigrationRecord(msgspec.Struct, frozen=True):
 
 
 class Migrator:
-    """Migrates requests between the pools of one Redis. Only processes with the signing secret have one."""
+    """Migrates requests between the pools of one Redis. Only processes with the signing secret have one.
+    `let_in`: the tenants that a pool lets in, none: all; who only finishes what was ordered needs none."""
 
     def __init__(
-        self, redis: RedisClient, settings: Settings, keyring: Keyring, clock: Callable[[], int] | None = None
+        self,
+        redis: RedisClient,
+        settings: Settings,
+        keyring: Keyring,
+        clock: Callable[[], int] | None = None,
+        let_in: Callable[[str], Awaitable[Collection[str]]] | None = None,
     ) -> None:
+        self._let_in = let_in
         self._client = redis
         self._redis = redis
         self._settings = settings
@@ -176,6 +184,10 @@ class Migrator:
         if dest not in await known_pools(self._client, self._settings):
             problem = f"there is no pool {dest}: a supervisor makes it (parley supervisor --pool {dest})"
             raise _refused(MigrationRefusalReason.UNKNOWN_POOL, problem)
+        admitted = await self._let_in(dest) if self._let_in else ()
+        if admitted and tenant not in admitted:
+            problem = f"pool {dest} is another tenant's and does not let it in"
+            raise _refused(MigrationRefusalReason.STRANGER, problem)
         if not await self._quota.is_sealed_alike(tenant, id):
             problem = "its admission was sealed under another PARLEY_SECRET than this one, or tampered with"
             raise _refused(MigrationRefusalReason.OTHER_SECRET, problem)

@@ -36,6 +36,7 @@ from engine.journal.journal import make_journal
 from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.reaper import Reaper
 from engine.models.known import KnownModel
+from engine.node.let_in import TenantsLetIn
 from engine.node.reports import WORKERS_MAX, NodeReport, PoolNodes, WorkerOrder, WorkerOrderKind, workers_of
 from engine.node.sockets import clear_sockets
 from engine.node.supervised_worker import SupervisedWorker
@@ -95,7 +96,7 @@ class Supervisor:
         """The supervisor's tasks beside its workers, each for ever."""
         loops: list[Coroutine[Any, Any, None]]
         loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
-        loops.append(self._figures.run())
+        loops += [self._figures.run(), TenantsLetIn(self._settings, self._queue).run()]
         if self._journal is not None:
             loops += [self._journal.run(), JournalKeeper(self._queue, self._journal).run()]
         if can_try():

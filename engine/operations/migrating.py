@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from billing.api import PLATFORM, Order
+from billing.pools import tenants_let_in
 from core.access.processes import (
     GATEWAY_HINTS,
     LINES,
@@ -37,6 +38,7 @@ MIGRATES = (
     *(*REQUESTS, *LINES, *WORKERS, *READERS, *POLICIES, "P:moving", "P:grave:"),
     *("T:rq:", "T:live", POOLS, GATEWAY_HINTS, WORKER_WAKES),
 )
+ADMITTED = "pool pool_admission"
 
 Destination = Annotated[str, Meta(description="The pool to move to, where the same model runs.")]
 
@@ -73,7 +75,7 @@ class MigratedPool(msgspec.Struct, frozen=True):
     may=OPERATORS,
     audit="request.migrate",
     reason=True,
-    uses=Uses(reads="tenant", writes=AUDIT, keys=MIGRATES),
+    uses=Uses(reads=f"tenant {ADMITTED}", writes=AUDIT, keys=MIGRATES),
 )
 async def migrate_request(order: Order, ask: MigrateRequest) -> MigrationOutcome:
     """Move a request to another pool. It goes on there at the token that it had reached: readers see a
@@ -94,7 +96,7 @@ async def migrate_request(order: Order, ask: MigrateRequest) -> MigrationOutcome
     audit="request.migrate_all",
     reason=True,
     long=True,
-    uses=Uses(reads="tenant pool pool_admission", writes=f"operation_run {AUDIT}", keys=MIGRATES),
+    uses=Uses(reads=f"tenant {ADMITTED}", writes=f"operation_run {AUDIT}", keys=MIGRATES),
 )
 async def migrate_pool(order: Order, ask: MigratePool) -> MigratedPool:
     """Move every request of a pool to another, until it has none, or only those that cannot move."""
@@ -119,8 +121,12 @@ async def announce_if_alive(redis: RedisClient, order: Order, dest: str) -> None
 
 
 def migrator_of(redis: RedisClient, order: Order) -> Migrator:
-    """Who migrates, with this process' seal."""
-    return Migrator(redis, order.settings, order.settings.shared_keyring)
+    """Who migrates, with this process' seal, and where tenants are let in."""
+
+    async def let_in(pool: str) -> list[str]:
+        return await tenants_let_in(order.db, pool)
+
+    return Migrator(redis, order.settings, order.settings.shared_keyring, let_in=let_in)
 
 
 OPERATIONS = (migrate_request, migrate_pool)

@@ -10,12 +10,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from engine.lifecycle.migration import misfit, sizes_of
+from engine.lifecycle.migration import MigrationRefusalReason, misfit, sizes_of
 from engine.queue.types import WorkerView
 from engine.request import RequestStatus
 
 STAYING_SHOWN_MAX = 100
-STRANGER = "stranger"
+STRANGER = MigrationRefusalReason.STRANGER.value
 
 
 class MigrationOutcome(msgspec.Struct, frozen=True):

@@ -14,7 +14,15 @@ from msgspec import Meta
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.api import PLATFORM, Order, Tenant
-from billing.pools import ROUTES_KEPT_SECONDS, PoolRow, RouteMove, read_route_move, write_route_move
+from billing.pools import (
+    ROUTES_KEPT_SECONDS,
+    PoolRow,
+    RouteMove,
+    read_route_move,
+    tenants_let_in,
+    write_route_move,
+)
+from core.access.processes import ADMITS
 from core.clock import monotonic
 from core.operations import OPERATORS, Uses, operation
 from core.redis.client import RedisClient
@@ -71,7 +79,7 @@ class MovedTenant(msgspec.Struct, frozen=True, kw_only=True):
     reason=True,
     edits=True,
     long=True,
-    uses=Uses(reads="tenant", writes=f"pool pool_admission operation_run {AUDIT}", keys=MIGRATES),
+    uses=Uses(reads="tenant", writes=f"pool pool_admission operation_run {AUDIT}", keys=(*MIGRATES, *ADMITS)),
 )
 async def move_tenant(order: Order, ask: MoveTenant) -> MovedTenant:
     """Move a tenant to another pool of the same model: its new requests go there at once, and its open ones
@@ -91,6 +99,9 @@ async def move_tenant(order: Order, ask: MoveTenant) -> MovedTenant:
     facts = {"tenant": tenant.tenant_id, "to": dest.pool}
     redis = await order.given(PLATFORM, source.pool, would, facts, writing=writing)
     await announce_if_alive(redis, order, dest.pool)
+    if route.enters:  # its supervisor reads it within a second: what moves need not wait for that
+        there = PoolQueue(redis, dest.pool, order.settings)
+        await there.admit(await tenants_let_in(order.db, dest.pool))
     return await _moved(order, redis, tenant, would)
 
 

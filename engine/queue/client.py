@@ -247,6 +247,11 @@ class PoolQueue:
             lua_scripts.SET_CLASS_RESERVE, calls.ReserveCall(priority=priority.value, tokens=tokens)
         )
 
+    async def admit(self, tenants: Sequence[str]) -> bool:
+        """Let these tenants into the pool from now on and no others; none named: all. What others sent before
+        goes on. True: that is new."""
+        return await self._run(lua_scripts.ADMIT, calls.LetInCall(tenants=list(tenants)))
+
     async def starting(self, fingerprint: str) -> None:
         """Announce a starting worker of `fingerprint`: requests wait for it, up to 120 s from now."""
         await self._run(lua_scripts.SEEN, calls.SeenCall(fingerprint=fingerprint))

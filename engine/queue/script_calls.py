@@ -209,6 +209,12 @@ class ReserveCall(PoolCall, kw_only=True):
     tokens: int
 
 
+class LetInCall(PoolCall, kw_only=True):
+    """Let these tenants in and no others; none named: all."""
+
+    tenants: list[str]
+
+
 class SeenCall(PoolCall, kw_only=True):
     """Announce a starting worker that can run this."""
 

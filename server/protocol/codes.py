@@ -85,6 +85,7 @@ RETRYABLE = frozenset(
 QUEUE_REFUSALS = {
     "rejected_capacity": (ErrorCode.OVERLOADED, None),
     "rejected_no_worker": (ErrorCode.OVERLOADED, None),
+    "rejected_stranger": (ErrorCode.OVERLOADED, None),
     "rejected_deadline": (ErrorCode.OVERLOADED, None),
     "rejected_tenant_cap": (ErrorCode.RATE_LIMITED, "tenant"),
     "rejected_too_large": (ErrorCode.TOO_LARGE, None),

@@ -136,7 +136,9 @@ end
 
 local function judge(found, left)
   local doomed = bit.band(found.control, CANCEL) ~= 0 or is_poison(found.deaths, found.crowd, args.deaths_max)
-  if found.fingerprint ~= fingerprint or found.deadline <= NOW or doomed or is_kept_warm(found) then
+  if found.fingerprint ~= fingerprint or found.deadline <= NOW or doomed or is_kept_out(found.t, found.order) then
+    return 'other'
+  elseif is_kept_warm(found) then
     return 'other'
   elseif found.need > left then
     return 'cap'

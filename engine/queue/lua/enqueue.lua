@@ -7,7 +7,7 @@
 --: reply: refusal:str, number:int, created:bool, status:str?, epoch:int, head:int, position:int, wait_ms:int,
 --:   dest:str
 -- Create or return. Replies where it is, or a refusal with its number; of a moved one also the pool.
-local NO_WORKER_RETRY_MS, PACE_MS_MAX = 5000, 60000 -- as claim.lua measures it
+local NO_WORKER_RETRY_MS, ROUTES_MS, PACE_MS_MAX = 5000, 2000, 60000 -- as claim.lua measures it
 local t, id, class, fingerprint, gateway = args.tenant, args.id, args.priority, args.fingerprint, args.gateway
 local prompt, deadline = args.prompt_tokens, args.deadline_ms
 local req, total = key('req', t, id), 0
@@ -135,13 +135,18 @@ local function refused_late()
   return since and args.accepted_ms <= number_of(since) and { refusal = 'rejected_buried', number = 1000 }
 end
 
+-- The pool is others'. Gateways read routes every two seconds.
+local function kept_out()
+  return is_stranger(t) and { refusal = 'rejected_stranger', number = ROUTES_MS }
+end
+
 -- Its worker would find no policy to filter its answer by: the caller stores it first.
 local function without_policy()
   return args.policy and call('EXISTS', P .. 'policy:' .. args.policy) == 0 and { refusal = 'no_policy', number = 0 }
 end
 
 class = clamped(class)
-local answer = known() or refused_late() or too_large() or refusal() or without_policy()
+local answer = known() or refused_late() or kept_out() or too_large() or refusal() or without_policy()
 if answer then
   return cmsgpack.pack(answer)
 end
