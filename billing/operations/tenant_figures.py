@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from sqlmodel import col, select
 
 from billing.dedicated_pools.live import RUNNING_KEYS, running_in
 from billing.operations.shared_fields import NameTenant
@@ -15,8 +14,8 @@ from billing.prices.calendars import calendar_of
 from billing.quota.open_requests import OPEN_KEYS, count_open
 from billing.reports.tenant_figures import cost_in, last_hours, recent_ends, sums_of
 from billing.reports.tenant_needs import TenantNeed, count_open_tenants, tenant_needs
-from billing.tenants.tenancy import tenant_names
-from billing.unit_of_work.listing import listed_page
+from billing.tables.tenants import Tenant
+from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
 from core.operations import STAFF, ListedPage, MoneyAmount, Role, Uses, operation
@@ -26,10 +25,8 @@ SEE_NO_REQUESTS = frozenset({Role.FINANCE})
 USED = "period_close rollup_hour"
 
 
-class AskNeeds(msgspec.Struct, frozen=True, kw_only=True):
+class ListNeeds(ListQuestion, frozen=True, kw_only=True):
     """Nothing more is asked."""
-
-    limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most.")] = 100
 
 
 class RunningInPool(msgspec.Struct, frozen=True):
@@ -160,14 +157,15 @@ async def list_figures(look: Look, ask: ListTenants) -> ListedPage[TenantFigures
         reads="tenant budget budget_spent wallet wallet_grant wallet_owed noisy_finding",
     ),
 )
-async def list_needs(look: Look, ask: AskNeeds) -> NeedyTenants:
-    """List the tenants that somebody should look at, and why: spent budgets, empty wallets, debts, more than
-    a fair share."""
+async def list_needs(look: Look, ask: ListNeeds) -> NeedyTenants:
+    """List the tenants that somebody should look at by name, and why: spent budgets, empty wallets, debts,
+    more than a fair share."""
     found = await tenant_needs(look.db, look.now_ms())
-    names = await tenant_names(look.db, found)
-    named = sorted((names.get(id, id), id) for id in found)
-    items = [NeedyTenant(id, name, found[id]) for name, id in named[: ask.limit]]
-    return NeedyTenants(items=items, needy=len(named), tenants=await count_open_tenants(look.db))
+    statement = select(Tenant).where(col(Tenant.tenant_id).in_(found))
+    order = (col(Tenant.name), col(Tenant.tenant_id))
+    page: ListedPage[Tenant] = await listed_page(look, ask, statement, order, lambda row: row)
+    items = [NeedyTenant(row.tenant_id, row.name, found[row.tenant_id]) for row in page.items]
+    return NeedyTenants(items, page.next, needy=len(found), tenants=await count_open_tenants(look.db))
 
 
 async def _running(look: Look, tenant_id: str) -> tuple[dict[str, int] | None, int | None]:

@@ -1,7 +1,7 @@
 // The console's pages by their paths. Each page is a file of its own, loaded when it is opened.
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
-import { statementOf } from "./pages/tenant/statement-by";
+import { tenantSearchOf } from "./pages/tenant/search-params";
 import { filterOf } from "./requests-filter";
 import { NotThere, Shell, WentWrong } from "./shell";
 
@@ -40,7 +40,7 @@ const tenants = createRoute({
 const tenant = createRoute({
   getParentRoute: () => root,
   path: "/tenants/$tenant",
-  validateSearch: statementOf,
+  validateSearch: tenantSearchOf,
   component: lazyRouteComponent(() => import("./pages/tenant/tenant"), "TenantPage"),
 });
 

@@ -8,7 +8,7 @@ from billing.limits import Mode
 from billing.operations import budgets, statement, tenant_figures, tenants, wallets
 from billing.operations.budgets import SetBudget
 from billing.operations.statement import AskStatement, show_statement
-from billing.operations.tenant_figures import AskNeeds
+from billing.operations.tenant_figures import ListNeeds
 from billing.operations.tenants import ListTenants, NameTenant, SetTenant
 from billing.operations.wallets import GrantMoney, VoidGrant
 from billing.posting.biller import post
@@ -123,13 +123,16 @@ async def test_who_should_be_looked_at_and_why(stores: Stores) -> None:
     await answer_of(
         wallets.grant, stores, OWNER, GrantMoney(tenant="other", amount=MoneyAmount.of(5), key="g"), WHY
     )
-    needs = await answer_of(tenant_figures.list_needs, stores, OWNER, AskNeeds())
+    needs = await answer_of(tenant_figures.list_needs, stores, OWNER, ListNeeds())
     assert [(found.name, found.needs) for found in needs.items] == [("acme", [TenantNeed.OVER_BUDGET])]
     await answer_of(wallets.void_grant, stores, OWNER, VoidGrant(tenant="other", grant="g"), WHY)
-    needs = await answer_of(tenant_figures.list_needs, stores, OWNER, AskNeeds(limit=1))
+    needs = await answer_of(tenant_figures.list_needs, stores, OWNER, ListNeeds(limit=1))
     assert ([found.name for found in needs.items], needs.needy, needs.tenants) == (["acme"], 2, 2)
+    after = ListNeeds(after=needs.next or "")
+    (other,) = (await answer_of(tenant_figures.list_needs, stores, OWNER, after)).items
+    assert other.name == "other"
     await answer_of(tenants.close_tenant, stores, OWNER, NameTenant(tenant="acme"), WHY)
-    needs = await answer_of(tenant_figures.list_needs, stores, OWNER, AskNeeds())
+    needs = await answer_of(tenant_figures.list_needs, stores, OWNER, ListNeeds())
     assert [(found.name, found.needs) for found in needs.items] == [("other", [TenantNeed.EMPTY_WALLET])]
 
 

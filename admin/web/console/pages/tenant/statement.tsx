@@ -10,9 +10,10 @@ import { api, answered, type Problem, type Schemas } from "../../../shared/api";
 import { count, money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
+import { monthName } from "./figures";
 import { useScrollTo } from "./scroll-to";
 import { STATEMENT_BY, type StatementBy } from "./statement-by";
-import { date, type Tenant } from "./words";
+import type { Tenant } from "./words";
 
 type Line = Schemas["StatementLine"];
 type Given = Schemas["Statement"];
@@ -47,8 +48,8 @@ function Month({ tenant }: { tenant: Tenant }) {
 }
 
 function noteOf(given: Given): string {
-  const until = given.closed ? "closed" : "open, so far";
-  return `${date(given.from)} to ${date(given.to)} UTC · ${given.time_zone} · ${until} · USD`;
+  const until = given.closed ? "closed" : given.month < new Date().toISOString().slice(0, 7) ? "over, not closed yet" : "so far";
+  return `${monthName(given.month)} ${given.month.slice(0, 4)}, ${until} · days of ${given.time_zone} · USD`;
 }
 
 function Choices({ month, by, since }: { month: string; by: StatementBy; since: string | null }) {

@@ -16,6 +16,7 @@ import { About } from "./about";
 import { Audit } from "./audit";
 import { Browsers } from "./browsers";
 import { Budgets } from "./budgets";
+import { Connections } from "./connections";
 import { CreateKey } from "./create-key";
 import { Keys, NoKey, useKeysOf } from "./keys";
 import { Limits } from "./limits";
@@ -58,6 +59,7 @@ export function TenantPage() {
           <Users tenant={data.name} />
           <Projects tenant={data.name} />
           <Statement tenant={data} />
+          <Connections tenant={data.name} />
           <Browsers tenant={data.name} />
           <Audit tenant={data.tenant} />
         </div>
