@@ -104,7 +104,7 @@ async def test_a_tenant_moves_with_its_live_answer_over_real_stores(
         row = PoolRow(pool=pool, model="m", version="1", workers=1, labels={}, tenant_id=tenant_id, made_ms=1)
         await create_pool(sqlite, row)
     async with AsyncExitStack() as stack:
-        redis = connect(settings)
+        redis: Any = connect(settings)
         stack.push_async_callback(redis.aclose)
         crews = {pool: PoolWorkers(redis, settings, pool) for pool in "ab"}
         for crew in crews.values():

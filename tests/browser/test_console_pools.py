@@ -121,7 +121,7 @@ async def test_requests_move_after_their_preview_and_their_run_is_seen_and_stopp
         dry = "dry_run=true" in route.request.url
         if not dry:
             sent.append(route.request.post_data_json)
-        whose = route.request.post_data_json["tenant"]
+        whose = (route.request.post_data_json or {}).get("tenant")
         room = preview(streams=1, waiting=1 if whose else 2, slots=112, free=30)
         await route.fulfill(json={**MOVED, "preview": room} if dry else STARTED)
 
