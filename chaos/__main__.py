@@ -15,6 +15,7 @@ from chaos.bench.fuzz.command import fuzz
 from chaos.bench.fuzz.scripts import fuzz_scripts
 from chaos.bench.interactive import interactive
 from chaos.bench.masks import masks
+from chaos.bench.move_tenant import move_tenant
 from chaos.bench.noisy import noisy
 from chaos.bench.page import page
 from chaos.bench.prefill import prefill
@@ -52,6 +53,7 @@ bench.add_command(queue)
 bench.add_command(fairness)
 bench.add_command(interactive)
 bench.add_command(noisy)
+bench.add_command(move_tenant)
 bench.add_command(masks)
 bench.add_command(prefill)
 bench.add_command(seams)

@@ -80,6 +80,7 @@ class BenchInstallation:
     gateway: RunningProcess
     worker: RunningProcess
     stack: AsyncExitStack
+    given: dict[str, Any] = field(default_factory=dict[str, Any])
     keys: dict[str, str] = field(default_factory=dict[str, str])
     tenants: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -102,6 +103,19 @@ class BenchInstallation:
         finally:
             await database.close()
         self.keys[tenant], self.tenants[tenant] = key, row.tenant_id
+
+    async def worker_in(self, pool: str) -> PoolQueue:
+        """Another worker like the first, in another pool; its pool, once it serves."""
+        worker = await self.site.start(["-m", "core.cli", "worker"], **self.given, pool=pool)
+        queue, deadline = (
+            PoolQueue(self.redis, pool, self.site.settings),
+            time.monotonic() + READY_SECONDS_MAX,
+        )
+        while worker.alive and time.monotonic() < deadline:
+            if any(each.alive for each in await queue.workers()):
+                return queue
+            await asyncio.sleep(0.05)
+        raise RuntimeError(f"no worker serves in pool {pool}: {worker.log.read_text()[-2000:]}")
 
     async def info(self) -> dict[str, Any]:
         """What the worker says of itself, at most a second old."""
@@ -166,9 +180,8 @@ async def bench_installation(
         gateway = await site.gateway(**given)
         worker = await site.start(["-m", "core.cli", "worker"], **given)
         await answers(gateway, "/readyz", READY_SECONDS_MAX)
-        yield BenchInstallation(
-            site, redis, PoolQueue(redis, site.settings.pool, site.settings), gateway, worker, site.stack
-        )
+        queue = PoolQueue(redis, site.settings.pool, site.settings)
+        yield BenchInstallation(site, redis, queue, gateway, worker, site.stack, given)
 
 
 async def register(site: SessionTestbed) -> None:

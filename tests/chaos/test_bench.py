@@ -98,6 +98,15 @@ def test_a_drain_loses_nothing():
     assert found["its exit code"] == 0
 
 
+def test_a_tenant_moves_with_its_live_answers():
+    """Each is whole and would be billed once, also those that begin meanwhile; their readers pause."""
+    found = figures("move-tenant", "--streams", "3", "--tokens", "200")
+    assert found["live answers that moved"] >= 3
+    assert found["lost or not whole"] == found["doubled"] == found["not to be billed"] == 0
+    assert found["answers that began meanwhile"] > found["of these lost or not whole"] == 0
+    assert 0 < found["pause p50"] <= found["longest pause"]
+
+
 @pytest.mark.parametrize("events", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
 def test_a_backup_beside_writers_is_restored_whole(events: int):
     """No event of before it is missing, and verify and reconcile find nothing."""

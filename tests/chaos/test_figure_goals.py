@@ -18,7 +18,8 @@ from admin.backup.backup import BackupReport
 from admin.backup.manifest import CopiedDatabase, Manifest
 from admin.backup.restore_report import RestoreReport
 from chaos.__main__ import bench
-from chaos.bench import backup, console, fairness, masks, seams
+from chaos.bench import backup, console, fairness, masks, move_tenant, seams
+from chaos.bench.engine_testbed import BenchEngine
 from chaos.bench.fairness import jain
 from chaos.bench.session import capacity, drain, relay
 from chaos.figures.figures import Figure, show
@@ -71,6 +72,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
         "sessions": (sessions(40 * 1024), sessions(40 * 1024 + 1)),
         "console": (answered(300.0), answered(300.1)),
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
+        "move-tenant": (moved(1.5, 100, 0), moved(1.51, 99, 1)),
         "relay": (relayed(1.0), relayed(1.01)),
         "seams": (continued([], 0.001), continued([3], 0.00101)),
         "backup": (backed_up(120.0, 1, 0, 0), backed_up(120.1, 0, 1, 1)),
@@ -91,6 +93,14 @@ def sessions(each: int) -> list[Figure]:
 def drained(pause: float, whole: int, code: int) -> list[Figure]:
     """A drain of a hundred answers."""
     return drain.Drained([pause] * 100, [0.0], 1.0, 0.02, whole, code, []).figures()
+
+
+def moved(pause: float, whole: int, wrong: int) -> list[Figure]:
+    """A move of a hundred answers, so many of them whole."""
+    told = {"streams_moved": whole, "lost": wrong, "doubled": wrong, "longest_pause_ms": None}
+    late = {"late": 1, "late_whole": 1 - wrong}
+    found = move_tenant.MeasuredMove([pause] * 100, [0.0], told, whole, wrong, wrong, 1.0, **late)
+    return found.figures(BenchEngine.SCRIPTED)
 
 
 def relayed(cpu_seconds: float) -> list[Figure]:
