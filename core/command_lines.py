@@ -36,6 +36,7 @@ COMMAND_LINES = {
     "noisy": "Noisy neighbours: who took far more of a pool than its share, and made others wait.",
     "plans": "Plans: prices, priority, place in the pools and limits under one name.",
     "pools": "Dedicated pools: whose they are, their GPU-seconds, commitments, costs.",
+    "apply": "Make pools what a file says; shows first what that changes, and asks.",
     "prices": "Price books: what tokens cost, and from when on.",
     "quarantine": (
         "Usage events that cannot be billed as they came: they contradict what was billed, or their own "

@@ -152,6 +152,12 @@ def waits_of_reply(content: bytes) -> str:
     )
 
 
+def version_of_tag(tag: str) -> int | None:
+    """The version that an ETag names; None: none. Pure."""
+    number = tag.strip('"')
+    return int(number) if number.isdecimal() else None
+
+
 class _Seen(msgspec.Struct, frozen=True):
     operation: str
     ask: dict[str, str] = {}

@@ -5,11 +5,13 @@ from typing import Any
 import click
 
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
+from billing.cli.pool_file import written
 from billing.cli.run_command import show, show_table
 from billing.operations import desired_pools
 from billing.operations.desired_pools import CreatePool, EditPool, ListPools, NamePool, ResizePool
 from billing.operations.pool_facts import ObservedPool, PoolFacts
 from billing.operations.pools import SHARED
+from core.terminal.terminal import print_line
 
 POOL = ("pool",)
 NAMES: dict[str, dict[str, Any]] = {"labels": {"names": ["--label"]}, "let_in": {"names": ["--let-in"]}}
@@ -24,6 +26,17 @@ def list_command(ask: ListPools, how: CommandTerms) -> None:
     """
     rows = [_listed(each, how) for each in all_pages(desired_pools.list_pools, ask, how)]
     show_table(rows, how.as_json, "there are no pools: see `parley pools create --help`")
+
+
+@click.command("export")
+@asks(desired_pools.list_pools, omitted=("limit", "after"))
+def export_command(ask: ListPools, how: CommandTerms) -> None:
+    """Print what all pools should be as the file that `parley apply` takes."""
+    pools = all_pages(desired_pools.list_pools, ask, how)
+    if how.as_json:
+        show_table([facts_of(each, True) for each in pools], True, "")
+    else:
+        print_line(written(pools).rstrip())
 
 
 @click.command("show")
@@ -109,6 +122,7 @@ def observed_in_words(pool: PoolFacts) -> dict[str, str]:
 
 POOL_COMMANDS = (
     list_command,
+    export_command,
     show_command,
     create_command,
     edit_command,

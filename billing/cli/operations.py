@@ -95,19 +95,25 @@ def all_pages(
     run: Callable[[Any, Any], Awaitable[ListedPage[Answer]]], question: ListQuestion, how: CommandTerms
 ) -> list[Answer]:
     """All things of a list, page by page, as `answered`."""
+    return with_performer(lambda performer: all_read(run, performer, question, how))
 
-    async def read(performer: Performer) -> list[Answer]:
-        things: list[Answer] = []
-        after = ""
-        while True:
-            ask = msgspec.structs.replace(question, limit=LISTED_MAX, after=after)
-            page = await performed(run, performer, ask, how)
-            things += page.items
-            if page.next is None:
-                return things
-            after = page.next
 
-    return with_performer(read)
+async def all_read(
+    run: Callable[[Any, Any], Awaitable[ListedPage[Answer]]],
+    performer: Performer,
+    question: ListQuestion,
+    how: CommandTerms,
+) -> list[Answer]:
+    """All things of a list, page by page, for a command that performs several operations."""
+    things: list[Answer] = []
+    after = ""
+    while True:
+        ask = msgspec.structs.replace(question, limit=LISTED_MAX, after=after)
+        page = await performed(run, performer, ask, how)
+        things += page.items
+        if page.next is None:
+            return things
+        after = page.next
 
 
 def with_performer(action: Callable[[Performer], Awaitable[Answer]]) -> Answer:

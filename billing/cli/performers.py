@@ -20,6 +20,7 @@ from billing.cli.api_calls import (
     checked_token,
     checked_url,
     refused_of_problem,
+    version_of_tag,
     waits_of_reply,
 )
 from billing.unit_of_work.actors import local_actor
@@ -93,6 +94,8 @@ class ApiPerformer:
         """As Performer. Raises StartupError where the API cannot be reached, or answers something else."""
         call = call_of(declared, ask, terms)
         headers = {"idempotency-key": str(uuid4())} if declared.writes else {}
+        if declared.edits and terms.version is not None:
+            headers["if-match"] = f'"{terms.version}"'
         reply = await self._sent(call, headers)
         self._check(reply)
         if reply.status_code == 202 and declared.long:
@@ -104,6 +107,7 @@ class ApiPerformer:
         return Performed(
             answer_of_reply(declared, reply.content, dry_run),
             dry_run=dry_run,
+            version=version_of_tag(said.get("etag", "")),
             moved_nano=int(said.get("x-parley-moves", 0)),
             unasked_nano=int(said.get("x-parley-unasked", 0)),
             second_person=said.get("x-parley-second-person", ""),

@@ -55,6 +55,7 @@ READS = {
     "plans list",
     "plans show",
     "pools commitments",
+    "pools export",
     "pools list",
     "pools owners",
     "pools show",

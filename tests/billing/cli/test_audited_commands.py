@@ -38,6 +38,7 @@ NO_ADMINISTRATION = {
 # Orders that need a pool or a model folder, and the test that sees the row of each.
 ELSEWHERE = {
     "runs stop": "tests/billing/unit_of_work/test_runs.py::test_a_run_is_stopped_at_another_console",
+    "apply": "tests/billing/cli/test_apply.py::test_a_file_is_shown_asked_for_and_done",
     "approvals approve": "tests/billing/approvals/test_approvals.py::test_a_move_above_the_limit_takes_two",
     "approvals reject": "tests/billing/approvals/test_approvals.py::test_a_proposal_that_is_rejected_is_over",
     "demo seed": "tests/admin/examples/test_seed.py::test_all_is_booked_and_every_check_is_equal",

@@ -29,6 +29,7 @@ from tests.billing.wallets.wallet_tenant import promo
 
 BOUNDED = {  # lists without pages, and why none grows on
     "people.sessions": "one person has 20 open ones at most in a tenant",
+    "pools.hours": "25 hours of each pool that is served, of which there are 256 at most",
     "requests.list": "what is open now, as many as are asked for",
     "safety.stats": "a row for each day that is asked for",
     "search.find": "20 at most",
