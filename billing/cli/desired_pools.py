@@ -36,7 +36,8 @@ def export_command(ask: ListPools, how: CommandTerms) -> None:
     if how.as_json:
         show_table([facts_of(each, True) for each in pools], True, "")
     else:
-        print_line(written(pools).rstrip())
+        for line in written(pools).splitlines():
+            print_line(line)
 
 
 @click.command("show")

@@ -44,7 +44,7 @@ def _faults_of(words: list[str]) -> Iterator[str]:
         rest = words[at + 1 :]
     options = {
         name for word in rest if word.lstrip("[").startswith("--") for name in re.findall(r"--[\w-]+", word)
-    }
+    } | {word for word in rest if re.fullmatch(r"-[a-z]", word)}
     whole = any(not word.startswith("--") for word in rest) and "…" not in rest
     for command in commands if rest else ():
         takes = {name: each for each in command.params for name in (*each.opts, *each.secondary_opts)}
