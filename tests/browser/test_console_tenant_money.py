@@ -70,6 +70,10 @@ async def test_a_grant_is_previewed_made_and_voided(open_page: OpenPage, console
     await expect(dialog).to_be_hidden()
     await expect(page.get_by_label("Grants").last).to_contain_text("12.50 / 12.50")
     assert await left(stores) == ["62500000001"]
+    dialog = await in_dialog(page, "Movements", "Wallet of acme")
+    await expect(dialog.get_by_role("row").nth(1)).to_contain_text("62.500000001")
+    await shot(page, "movements")
+    await page.keyboard.press("Escape")
 
     dialog = await in_dialog(page, "Void the grant of 12.50", "Void the grant of 12.50 USD")
     await dialog.get_by_label("Reason").fill("a mistake")

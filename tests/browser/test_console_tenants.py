@@ -150,6 +150,8 @@ DIALOGS = {
         ("Close acme…", "Close acme"),
         ("Close ann", "Close ann"),
         ("Close project default", "Close project default"),
+        ("End Requests per minute", "End requests per minute"),
+        ("End Whole tenant, month", "End Whole tenant, month"),
     ),
     "add": (
         ("Set limit…", "Set a limit of acme"),
@@ -158,6 +160,7 @@ DIALOGS = {
         ("Add budget…", "Add a budget of acme"),
         ("Grant…", "Grant money to acme"),
         ("Void the grant of 50.00", "Void the grant of 50.00 USD"),
+        ("Movements", "Wallet of acme"),
     ),
     "change": (
         ("Override Whole tenant, month", "Override Whole tenant, month"),

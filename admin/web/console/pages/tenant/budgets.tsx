@@ -15,6 +15,7 @@ import { ownerOf, periodOf, type Budget } from "./words";
 export function Budgets({ tenant, budgets }: { tenant: string; budgets: readonly Budget[] | undefined }) {
   const { may } = useSession();
   const [opened, setOpened] = useState<Budget | "new" | null>(null);
+  const [ending, setEnding] = useState<Budget | null>(null);
   if (!may("budgets.list")) return null;
   const end = may("budgets.set") && <button type="button" className="link" onClick={() => setOpened("new")}>Add budget…</button>;
   return (
@@ -26,13 +27,14 @@ export function Budgets({ tenant, budgets }: { tenant: string; budgets: readonly
             <li key={budget.budget} className="budget">
               <p>
                 <span>{headOf(budget)}</span>
-                <span className="tabular">{money(budget.spent)} / {money(budget.override ?? budget.limit)}{may("budgets.override") && <> <button type="button" className="link" aria-label={`Override ${headOf(budget)}`} onClick={() => setOpened(budget)}>Override…</button></>}</span>
+                <span className="tabular">{money(budget.spent)} / {money(budget.override ?? budget.limit)}{may("budgets.override") && <> <button type="button" className="link" aria-label={`Override ${headOf(budget)}`} onClick={() => setOpened(budget)}>Override…</button></>}{may("budgets.end") && <> <button type="button" className="link" aria-label={`End ${headOf(budget)}`} onClick={() => setEnding(budget)}>End…</button></>}</span>
               </p>
               <Meter share={(budget.percent ?? 0) / 100} label={`${headOf(budget)} spent`} />
             </li>
           ))}
         </ul>
       )}
+      {ending && <EndBudget tenant={tenant} budget={ending} onClose={() => setEnding(null)} />}
       {opened === "new" && <AddBudget tenant={tenant} onClose={() => setOpened(null)} />}
       {opened && opened !== "new" && <OverrideBudget tenant={tenant} budget={opened} onClose={() => setOpened(null)} />}
     </Section>
@@ -105,5 +107,19 @@ function OverrideBudget({ tenant, budget, onClose }: { tenant: string; budget: B
         </div>
       )}
     </EditDialog>
+  );
+}
+
+function EndBudget({ tenant, budget, onClose }: { tenant: string; budget: Budget; onClose: () => void }) {
+  return (
+    <EditDialog
+      title={`End ${headOf(budget)}`}
+      save="End budget"
+      harmful
+      onClose={onClose}
+      typed=""
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/budgets/{budget}/end", { params: { path: { tenant, budget: budget.budget }, ...terms(how) }, body: { reason: how.reason } }))}
+      preview={() => <p>Its {money(budget.limit)} USD limit nothing any more, and alert nobody. What was spent stays in the books.</p>}
+    />
   );
 }

@@ -9,11 +9,12 @@ import { count, money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { monthName, type TenantNow } from "./figures";
 import { GrantMoney, VoidGrant, type Grant } from "./grants";
+import { Movements } from "./movements";
 import { date, type Tenant } from "./words";
 
 export function Money({ tenant, now }: { tenant: Tenant; now: TenantNow | undefined }) {
   const { may } = useSession();
-  const [opened, setOpened] = useState<Grant | "new" | null>(null);
+  const [opened, setOpened] = useState<Grant | "new" | "movements" | null>(null);
   const prepaid = tenant.money.pays === "prepaid";
   const { data } = useQuery({
     queryKey: ["wallet", tenant.tenant],
@@ -25,7 +26,12 @@ export function Money({ tenant, now }: { tenant: Tenant; now: TenantNow | undefi
   const paid: Fact[] = prepaid
     ? [["Left in the wallet", <b>{money(tenant.money.left, 9)}</b>], ...(owes ? [["Owed beyond it", <span className="warn">{money(tenant.money.owed, 9)}</span>] as const] : [])]
     : [["Pays", "by invoice"]];
-  const end = may("wallets.grant") && <button type="button" className="link" onClick={() => setOpened("new")}>Grant…</button>;
+  const end = (
+    <span className="row-links">
+      {prepaid && may("wallets.history") && <button type="button" className="link" onClick={() => setOpened("movements")}>Movements</button>}
+      {may("wallets.grant") && <button type="button" className="link" onClick={() => setOpened("new")}>Grant…</button>}
+    </span>
+  );
   return (
     <>
       <Section title="Money" note={`${now ? `${monthName(now.month)}, ` : ""}USD`} end={end}>
@@ -33,7 +39,8 @@ export function Money({ tenant, now }: { tenant: Tenant; now: TenantNow | undefi
       </Section>
       {prepaid && data && <Grants grants={data.grants} onVoid={may("wallets.void") ? setOpened : undefined} />}
       {opened === "new" && <GrantMoney tenant={tenant} onClose={() => setOpened(null)} />}
-      {opened && opened !== "new" && <VoidGrant tenant={tenant} grant={opened} onClose={() => setOpened(null)} />}
+      {opened === "movements" && <Movements tenant={tenant.tenant} name={tenant.name} onClose={() => setOpened(null)} />}
+      {opened && typeof opened === "object" && <VoidGrant tenant={tenant} grant={opened} onClose={() => setOpened(null)} />}
     </>
   );
 }

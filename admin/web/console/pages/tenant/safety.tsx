@@ -25,6 +25,7 @@ function Rules({ tenant }: { tenant: string }) {
   const { may } = useSession();
   const [opened, setOpened] = useState<"try" | "edit" | "">("");
   const { data, error } = useQuery({ queryKey: ["safety", tenant], queryFn: () => answered(api.GET("/api/safety/merged", { params: { query: { tenant } } })) });
+  const today = useToday(tenant);
   const rules = data ? rulesOf(data.document) : [];
   const end = (
     <span className="row-links">
@@ -34,11 +35,19 @@ function Rules({ tenant }: { tenant: string }) {
   );
   return (
     <Section title="Safety" note="all that holds" end={end}>
-      {error ? <p className="soft">{error.message}</p> : !data ? <span className="skeleton" /> : rules.length ? <Facts label="Safety rules" facts={rules.map(factOf)} /> : <p className="soft">No rule: nothing is looked for in its texts.</p>}
+      {error ? <p className="soft">{error.message}</p> : !data ? <span className="skeleton" /> : rules.length ? <Facts label="Safety rules" facts={[...rules.map(factOf), ...today]} /> : <p className="soft">No rule: nothing is looked for in its texts.</p>}
       {opened === "try" && <TryText tenant={tenant} onClose={() => setOpened("")} />}
       {opened === "edit" && <EditPolicy tenant={tenant} onClose={() => setOpened("")} />}
     </Section>
   );
+}
+
+/** What safety found today, of how many requests. */
+function useToday(tenant: string): Fact[] {
+  const { may } = useSession();
+  const { data } = useQuery({ queryKey: ["safety today", tenant], queryFn: () => answered(api.GET("/api/safety/stats", { params: { query: { tenant, days: 1 } } })), enabled: may("safety.stats"), refetchInterval: 60_000 });
+  const found = data?.items[0]?.found;
+  return found ? [["Today", `${count(found.blocked)} blocked of ${count(found.requests)}`]] : [];
 }
 
 function rulesOf(document: Record<string, unknown>): Rule[] {

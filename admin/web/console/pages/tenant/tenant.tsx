@@ -50,7 +50,7 @@ export function TenantPage() {
   return (
     <div className={stale ? "stale" : ""}>
       <Head tenant={data} tag={tag} limits={held} budgets={money} withoutKeys={withoutKeys} />
-      {may("tenants.now") && <Strip items={stripOf(now)} label="Now" />}
+      {may("tenants.now") && <Strip items={stripOf({ tenant: data.name, now, requests: may("requests.find") })} label="Now" />}
       {withoutKeys && <NoKey tenant={data.name} />}
       <div className="tenant">
         <div className="tenant-main">

@@ -1,5 +1,7 @@
 // What a tenant runs, how its last hour went and what its month costs: asked for, and as the strip of its page.
 
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 import type { StripItem } from "../../../shared/components/strip";
 import { api, answered, type Schemas } from "../../../shared/api";
 import { count, decimal, money, NOBODY_KNOWS, percent } from "../../../shared/format";
@@ -12,14 +14,17 @@ export function useNow(tenant: string, allowed: boolean) {
   return useLive<TenantNow | null>(["tenant now", tenant], ask, 5000).data ?? undefined;
 }
 
-/** Of all that is known nothing while `now` is not. */
-export function stripOf(now: TenantNow | undefined): StripItem[] {
+type Seen = { tenant: string; now: TenantNow | undefined; requests: boolean };
+
+/** What is known; `requests`: they may be looked at. */
+export function stripOf({ tenant, now, requests }: Seen): StripItem[] {
+  const linked = (search: { state: "live" } | { state: "ended"; outcome: "error" }, note: string): ReactNode => (requests && note ? <Link to="/requests" search={{ tenant, ...search }}>{note}</Link> : note);
   const share = now && now.ended ? now.errors / now.ended : null;
   const wait = now?.first_token_p95_ms ?? null;
   return [
-    { label: "Running", value: count(now?.running), note: runningIn(now), over: "last day" },
+    { label: "Running", value: count(now?.running), note: now?.open ? linked({ state: "live" }, runningIn(now)) : runningIn(now) },
     { label: "First token, p95", value: wait === null ? NOBODY_KNOWS : decimal(wait / 1000, 2), unit: wait === null ? "" : "s", note: now ? ofEnded(now) : "" },
-    { label: "Errors", value: percent(share), unit: share === null ? "" : "%", note: now ? `${now.ended ? `${count(now.errors)} ` : ""}${ofEnded(now)}` : "", bad: (share ?? 0) >= 0.05 && (now?.errors ?? 0) > 2, series: now?.hours.map((hour) => (hour.ended ? hour.errors / hour.ended : null)) ?? [], over: "last day" },
+    { label: "Errors", value: percent(share), unit: share === null ? "" : "%", note: now?.errors ? linked({ state: "ended", outcome: "error" }, `${count(now.errors)} ${ofEnded(now)}`) : now ? `${now.ended ? "0 " : ""}${ofEnded(now)}` : "", bad: (share ?? 0) >= 0.05 && (now?.errors ?? 0) > 2, series: now?.hours.map((hour) => (hour.ended ? hour.errors / hour.ended : null)) ?? [], over: "last day" },
     { label: `Cost in ${now ? monthName(now.month) : "this month"}`, value: money(now?.month_cost), unit: now ? "USD" : "", note: now ? `${money(now.day_cost)} today` : "", series: now?.hours.map((hour) => Number(hour.cost.nano)) ?? [], over: "last day" },
   ];
 }

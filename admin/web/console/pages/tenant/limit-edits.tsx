@@ -1,0 +1,110 @@
+// Edits of a tenant's limits: another amount, a new one, and ending one.
+
+import { NativeSelect, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { EditDialog, terms } from "../../../shared/components/edit-dialog";
+import { Facts } from "../../../shared/components/facts";
+import { api, answered, answeredWithTag, type Schemas } from "../../../shared/api";
+import { count, NOBODY_KNOWS } from "../../../shared/format";
+import { dimensionOf, type Limit } from "./words";
+
+const whole = (text: string) => (/^\d{1,15}$/.test(text.replaceAll(/[ ,]/g, "")) ? Number(text.replaceAll(/[ ,]/g, "")) : null);
+
+export function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: Limit; onClose: () => void }) {
+  const [began, setBegan] = useState(limit); // as it was when the dialog opened, or was read again
+  const [units, setUnits] = useState(String(began.limit));
+  const [mode, setMode] = useState<Limit["mode"]>(began.mode);
+  const path = { tenant, limit: began.limit_id };
+  const { data: known } = useQuery({ queryKey: ["limit as it was", limit.limit_id], queryFn: () => readLimit(tenant, limit.limit_id), staleTime: Infinity, gcTime: 0 });
+  const reread = async () => {
+    const now = await successorOf(tenant, began);
+    setBegan(now);
+    return (await readLimit(tenant, now.limit_id)).tag;
+  };
+  const [name, unit] = dimensionOf(began.dimension);
+  const given = whole(units);
+  const changed = given !== began.limit || mode !== began.mode;
+  if (!known) return null;
+  return (
+    <EditDialog
+      title={`${name} ${unit}`}
+      save="Save"
+      onClose={onClose}
+      tag={known.tag}
+      reread={reread}
+      typed={changed && given !== null ? JSON.stringify({ units: given, mode }) : ""}
+      send={(how) => answered(api.PATCH("/api/tenants/{tenant}/limits/{limit}", { params: { path, ...terms(how) }, body: { units: given ?? 0, mode, reason: how.reason } }))}
+      preview={(would) => <Facts boxed label="What changes" facts={changes(began, would)} />}
+    >
+      {(errorOf) => (
+        <div className="edit-pair">
+          <TextInput label="Limit" description={`Now ${count(began.limit)}. 0: nothing passes.`} inputMode="numeric" value={units} onChange={(event) => setUnits(event.currentTarget.value)} error={given === null ? "A whole number, like 1200." : errorOf("units")} data-autofocus />
+          <NativeSelect label="Mode" description="Shadow refuses nothing." value={mode} onChange={(event) => setMode(event.currentTarget.value as typeof mode)} data={["enforce", "shadow"]} error={errorOf("mode")} />
+        </div>
+      )}
+    </EditDialog>
+  );
+}
+
+const readLimit = (tenant: string, limit: string) => answeredWithTag(api.GET("/api/tenants/{tenant}/limits/{limit}", { params: { path: { tenant, limit } } }));
+
+/** The limit that counts the same now: an edited one has a new id. */
+async function successorOf(tenant: string, old: Limit): Promise<Limit> {
+  const { items } = await answered(api.GET("/api/tenants/{tenant}/limits", { params: { path: { tenant }, query: { limit: 1000 } } }));
+  const same = (each: Limit) => each.scope === old.scope && each.id === old.id && each.dimension === old.dimension && each.models === old.models;
+  return items.find(same) ?? old;
+}
+
+function changes(now: Limit, would: Schemas["LimitFor"]): [string, string][] {
+  const use = now.used === null ? NOBODY_KNOWS : `${count(now.used)} used now`;
+  const rows: [string, string][] = [["Limit", `${count(now.limit)} → ${count(would.limit)}`], ["Use", use]];
+  if (now.mode !== would.mode) rows.push(["Mode", `${now.mode} → ${would.mode}`]);
+  if (now.used !== null && would.mode === "enforce" && now.used >= would.limit) rows.push(["At once", "further requests wait or are refused"]);
+  return rows;
+}
+
+const DIMENSIONS = ["concurrency", "requests_per_minute", "input_tokens_per_minute", "output_tokens_per_minute", "tokens_per_minute", "answer_tokens"] as const;
+const SCOPES = ["tenant", "project", "user", "key", "model"] as const;
+
+export function SetLimit({ tenant, onClose }: { tenant: string; onClose: () => void }) {
+  const [dimension, setDimension] = useState<(typeof DIMENSIONS)[number]>("requests_per_minute");
+  const [scope, setScope] = useState<(typeof SCOPES)[number]>("tenant");
+  const [units, setUnits] = useState("");
+  const given = whole(units);
+  return (
+    <EditDialog
+      title={`Set a limit of ${tenant}`}
+      save="Set limit"
+      onClose={onClose}
+      typed={given === null ? "" : JSON.stringify({ dimension, scope, limit: given })}
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/limits", { params: { path: { tenant }, ...terms(how) }, body: { scope, dimension, limit: given ?? 0, reason: how.reason } }))}
+      preview={(would) => <p className="soft">{would.note ?? "It counts within a second, in place of one that counts the same."}</p>}
+    >
+      {(errorOf) => (
+        <>
+          <NativeSelect label="What" value={dimension} onChange={(event) => setDimension(event.currentTarget.value as typeof dimension)} data={DIMENSIONS.map((each) => ({ value: each, label: dimensionOf(each).join(" ") }))} error={errorOf("dimension")} />
+          <div className="edit-pair">
+            <NativeSelect label="For" value={scope} onChange={(event) => setScope(event.currentTarget.value as typeof scope)} data={SCOPES.map((each) => ({ value: each, label: each === "tenant" ? "the whole tenant" : `each ${each}` }))} error={errorOf("scope")} />
+            <TextInput label="Limit" inputMode="numeric" value={units} onChange={(event) => setUnits(event.currentTarget.value)} error={units && given === null ? "A whole number, like 1200." : errorOf("limit")} data-autofocus />
+          </div>
+        </>
+      )}
+    </EditDialog>
+  );
+}
+
+export function EndLimit({ tenant, limit, onClose }: { tenant: string; limit: Limit; onClose: () => void }) {
+  const [name, unit] = dimensionOf(limit.dimension);
+  return (
+    <EditDialog
+      title={`End ${`${name} ${unit}`.trim().toLowerCase()}`}
+      save="End limit"
+      harmful
+      onClose={onClose}
+      typed=""
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/limits/{limit}/end", { params: { path: { tenant, limit: limit.limit_id }, ...terms(how) }, body: { reason: how.reason } }))}
+      preview={() => <p>The limit of {count(limit.limit)} counts no more, within a second. One of its plan that counts the same holds again.</p>}
+    />
+  );
+}
