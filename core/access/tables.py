@@ -68,6 +68,7 @@ RUNNING = {
     "conversation": "tenant_id id project_id",
     "message": "tenant_id conversation_id request_id owner_key user_id status created_ms",
 }
+POOL_NAMES = {"pool": "pool"}  # whether there is one
 # Books that operations of each kind of console write and read.
 BOOKED_BY_STAFF = (
     "ledger_head ledger_txn ledger_entry wallet wallet_grant wallet_use wallet_owed usage_line rollup_hour "
@@ -119,7 +120,7 @@ TABLES: dict[ProcessKind, TableNames] = {
         writes=f"{KEYS} {SESSIONS} {PEOPLE} {AUDIT} {REPLIES} tenant_user project cost_center "
         "project_cost_center",
         locks="tenant",
-        columns=RUNNING,
+        columns={**RUNNING, **POOL_NAMES},
     ),
     OPERATOR: TableNames(writes=EVERYTHING),
 }

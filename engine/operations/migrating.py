@@ -29,8 +29,8 @@ from engine.operations.pool_questions import (
     NameRequest,
     PoolQuestion,
     find_request,
+    known_pool,
     owner_named,
-    pool_named,
 )
 from engine.queue.client import PoolQueue
 
@@ -82,7 +82,7 @@ async def migrate_request(order: Order, ask: MigrateRequest) -> MigrationOutcome
     pause, and the answer is billed once."""
     owner = await owner_named(order, ask.tenant)
     queue, found = await find_request(order, ask.pool, ask.request, owner)
-    tenant, dest = found.row.tenant, pool_named(order, ask.to, "to").pool
+    tenant, dest = found.row.tenant, (await known_pool(order, ask.to, "to")).pool
     would = MigrationOutcome(found.row.id, tenant, queue.pool, dest, False, "dry_run", "this was a dry run")
     redis = await order.given(tenant, found.row.id, would, {"pool": queue.pool, "to": dest})
     await announce_if_alive(redis, order, dest)
@@ -100,8 +100,8 @@ async def migrate_request(order: Order, ask: MigrateRequest) -> MigrationOutcome
 )
 async def migrate_pool(order: Order, ask: MigratePool) -> MigratedPool:
     """Move every request of a pool to another, until it has none, or only those that cannot move."""
-    queue, owner = pool_named(order, ask.pool), await owner_named(order, ask.tenant)
-    there = pool_named(order, ask.to, "to")
+    queue, owner = await known_pool(order, ask.pool), await owner_named(order, ask.tenant)
+    there = await known_pool(order, ask.to, "to")
     dest, would = there.pool, MigratedPool(queue.pool, there.pool, 0, [])
     if order.terms.dry_run:
         told = previewed(await read_source(queue, owner), await read_destination(there, order.db))

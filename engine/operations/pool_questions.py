@@ -6,23 +6,35 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 from sqlalchemy.exc import SQLAlchemyError
+from sqlmodel import col, select
 
 from billing.api import Look, Order, tenant_names
+from billing.pools import PoolRow
 from core.access.processes import POOLS
 from core.access.processes import REQUESTS as REQUEST_KEYS
 from core.access.tables import AUDIT as AUDIT
-from core.errors import StartupError, bad_request, unknown
+from core.errors import StartupError, bad_request, see, unknown
 from core.operations import DEVELOPERS, OPERATORS, Role
 from core.redis.client import RedisClient
 from core.redis.pools import announced_pools, is_pool_name
 from core.terminal.safe_text import printable_line
 from engine.operations.inspection import Inspection, RequestDetail
+from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
 
 HANDLERS = OPERATORS | {Role.SUPPORT} | DEVELOPERS  # they see requests, and cancel them
 READERS = HANDLERS | {Role.VIEWER}
 POOL_READS = (*REQUEST_KEYS, "P:age:", "P:moving", "P:deadlines", "P:parked", "P:ended", "P:sys", POOLS)
-WORKER_READS = ("P:workers", "P:worker:", "P:supervisors", "P:supervisor:", "P:orders:", "P:claims:", "P:sys")
+WORKER_READS = (
+    "P:workers",
+    "P:worker:",
+    "P:supervisors",
+    "P:supervisor:",
+    "P:orders:",
+    "P:claims:",
+    "P:sys",
+    POOLS,
+)
 
 RequestId = Annotated[str, Meta(description="The request's id.")]
 Whose = Annotated[str | None, Meta(description="The tenant's name or id. Without it, whoever's it is.")]
@@ -52,6 +64,29 @@ def pool_named(unit: Look | Order, named: str | None, field: str = "pool") -> Po
     if named is not None and not is_pool_name(named):
         raise bad_request(f"{printable_line(named)!r} is no name of a pool", field=field)
     return PoolQueue(reads_of(unit), named or unit.settings.pool, unit.settings)
+
+
+async def known_pool(unit: Look | Order, named: str | None, field: str = "pool") -> PoolQueue:
+    """The pool that is meant, where there is one of this name: it was announced, ran once, or has a row.
+    Raises Refused (of the field) else. Members are not told which names there are."""
+    queue = pool_named(unit, named, field)
+    if unit.who.tenant is not None or queue.pool == unit.settings.pool:
+        return queue
+    if queue.pool in await announced_pools(queue.redis, unit.settings):
+        return queue
+    if await queue.redis.exists(redis_keys.system(queue.pool)) or await _has_row(unit, queue.pool):
+        return queue
+    raise unknown(f"there is no pool {queue.pool!r}", field=field, see=see("pools.list"))
+
+
+async def _has_row(unit: Look | Order, pool: str) -> bool:
+    """True where somebody created the pool; also while the database is away, as requests are in Redis."""
+    try:
+        async with unit.db.session() as session:
+            named = select(PoolRow.pool).where(col(PoolRow.pool) == pool)
+            return (await session.exec(named)).first() is not None
+    except (StartupError, SQLAlchemyError, OSError):
+        return True
 
 
 def another(queue: PoolQueue, name: str) -> PoolQueue:

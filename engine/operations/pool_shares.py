@@ -11,7 +11,7 @@ from billing.api import Look
 from core.access.processes import LINES
 from core.operations import OPERATORS, Role, Uses, operation
 from engine.operations.inspection import Inspection, TenantRow
-from engine.operations.pool_questions import WORKER_READS, names_of_tenants, pool_named
+from engine.operations.pool_questions import WORKER_READS, known_pool, names_of_tenants
 
 
 class AskShares(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,11 +44,11 @@ class PoolShares(msgspec.Struct, frozen=True, kw_only=True):
     "pools.shares",
     "GET /pools/{pool}/shares",
     may=OPERATORS | {Role.SUPPORT},
-    uses=Uses(reads="tenant", keys=(*WORKER_READS, *LINES, "P:ten:")),
+    uses=Uses(reads="tenant pool", keys=(*WORKER_READS, *LINES, "P:ten:")),
 )
 async def show_shares(look: Look, ask: AskShares) -> PoolShares:
     """Show what tenants take of a pool now, beside their fair share by weight."""
-    queue = pool_named(look, ask.pool)
+    queue = await known_pool(look, ask.pool)
     workers = [view.worker for view in await queue.workers() if view.claims]
     held = await asyncio.gather(*(queue.claimed(worker) for worker in workers))
     rows = await Inspection(queue).tenants([tenant for members in held for tenant, _ in members])

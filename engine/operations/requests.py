@@ -32,9 +32,9 @@ from engine.operations.pool_questions import (
     Whose,
     another,
     find_request,
+    known_pool,
     names_of_tenants,
     owner_named,
-    pool_named,
 )
 from engine.operations.worker_rows import WorkerRow
 from engine.queue.client import DamagedRecordError, PoolQueue
@@ -119,11 +119,11 @@ class CancelledRequest(msgspec.Struct, frozen=True):
     "GET /requests",
     may=READERS,
     audit="request.list",
-    uses=Uses(reads="tenant", writes=AUDIT, keys=POOL_READS),
+    uses=Uses(reads="tenant pool", writes=AUDIT, keys=POOL_READS),
 )
 async def list_requests(look: Look, ask: ListRequests) -> RequestLine:
     """List requests of a pool that have not ended, the nearest deadline first. Members see their own."""
-    queue, owner = pool_named(look, ask.pool), await owner_named(look, ask.tenant)
+    queue, owner = await known_pool(look, ask.pool), await owner_named(look, ask.tenant)
     await look.watched(owner or PLATFORM, owner or queue.pool)
     found = await Inspection(queue).requests(owner, ask.status, ask.limit)
     names = await names_of_tenants(look, (row.tenant for row in found)) if found else {}

@@ -12,7 +12,7 @@ from core.errors import bad_request, see, unknown
 from core.operations import OPERATORS, ListedPage, Role, Uses, operation
 from engine.node.reports import PoolNodes, WorkerOrderKind
 from engine.operations.inspection import Inspection
-from engine.operations.pool_questions import AUDIT, WORKER_READS, PoolQuestion, pool_named
+from engine.operations.pool_questions import AUDIT, WORKER_READS, PoolQuestion, known_pool
 from engine.operations.worker_rows import WorkerRow
 from engine.queue.client import PoolQueue
 
@@ -38,10 +38,15 @@ class OrderedWorker(msgspec.Struct, frozen=True):
     gone: bool
 
 
-@operation("workers.list", "GET /workers", may=OPERATORS | {Role.SUPPORT}, uses=Uses(keys=WORKER_READS))
+@operation(
+    "workers.list",
+    "GET /workers",
+    may=OPERATORS | {Role.SUPPORT},
+    uses=Uses(reads="pool", keys=WORKER_READS),
+)
 async def list_workers(look: Look, ask: PoolQuestion) -> ListedPage[WorkerRow]:
     """List every worker of a pool: where it is, what it has in hand and how its engine does."""
-    return ListedPage(await Inspection(pool_named(look, ask.pool)).workers())
+    return ListedPage(await Inspection(await known_pool(look, ask.pool)).workers())
 
 
 @operation(
@@ -51,12 +56,12 @@ async def list_workers(look: Look, ask: PoolQuestion) -> ListedPage[WorkerRow]:
     audit="worker.drain",
     reason=True,
     long=True,
-    uses=Uses(writes=f"operation_run {AUDIT}", keys=WORKER_READS),
+    uses=Uses(reads="pool", writes=f"operation_run {AUDIT}", keys=WORKER_READS),
 )
 async def drain_worker(order: Order, ask: NameWorker) -> OrderedWorker:
     """Let a worker give back what it has in hand and end; its supervisor starts another in its place. Its
     requests go on elsewhere, at once where another worker has room."""
-    queue = pool_named(order, ask.pool)
+    queue = await known_pool(order, ask.pool)
     row = await _find(queue, ask.worker)
     if row.state not in DRAINABLE:
         raise bad_request(f"{row.worker} is {row.state}: it has nothing to drain", field="worker")
@@ -69,11 +74,11 @@ async def drain_worker(order: Order, ask: NameWorker) -> OrderedWorker:
     may=OPERATORS,
     audit="worker.kill",
     reason=True,
-    uses=Uses(writes=AUDIT, keys=WORKER_READS),
+    uses=Uses(reads="pool", writes=AUDIT, keys=WORKER_READS),
 )
 async def kill_worker(order: Order, ask: NameWorker) -> OrderedWorker:
     """End a worker at once (SIGKILL, its engine too) through its node's supervisor, which starts another."""
-    queue = pool_named(order, ask.pool)
+    queue = await known_pool(order, ask.pool)
     row = await _find(queue, ask.worker)
     for report in await PoolNodes(queue).reports():
         if any(slot.worker == row.worker and slot.pid for slot in report.slots):

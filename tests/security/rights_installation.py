@@ -269,6 +269,7 @@ async def _work(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "requests.migrate": {**one, "to": "other"},
         "requests.migrate_all": {"to": "other"},
         "pools.move": {"pool": "default", "to": "other"},
+        "pools.shares": {"pool": "default"},
         "workers.drain": worker,
         "workers.kill": worker,
     }

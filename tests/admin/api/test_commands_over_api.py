@@ -30,11 +30,13 @@ from core.cli import parley
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.operations import Role, operation_of
+from core.redis.pools import announce_pool
 from core.sql.database import Database
 from tests.admin.api.conftest import ApiSite
 from tests.browser.console_page import running_console
 from tests.support.home import TEST_SECRET
 from tests.support.ports import free_ports
+from tests.support.redis import Redis
 
 SEED = (
     "tenants create acme",
@@ -213,8 +215,11 @@ async def test_a_move_that_takes_two_people_waits(typed: TypedCommands, settings
     assert left["left_nano"] == 3 * 10**9
 
 
-async def test_what_takes_long_is_followed_to_its_end(typed: TypedCommands) -> None:
+async def test_what_takes_long_is_followed_to_its_end(
+    typed: TypedCommands, redis: Redis, settings: Settings
+) -> None:
     """Over the API it goes on as a run; its answer is printed as here."""
+    await announce_pool(redis, settings, "other")
     line = "requests migrate --all --from-pool default --to other --reason r"
     here, over = await typed.here(line), await typed.over(line)
     assert (here.exit_code, here.stdout) == (over.exit_code, over.stdout), over.exception

@@ -240,7 +240,9 @@ async def test_empty_pools_say_so(parley: Parley, redis: Redis):
     assert await parley("workers", "list") == "There is no worker.\n"
     assert await parley("requests", "list") == "No request is open.\n"
     assert await parley.rows("workers", "list") == []
-    assert await parley.rows("requests", "list", "--pool", "another") == []
+    assert await parley.rows("requests", "list", "--pool", "default") == []
+    told = await parley("requests", "list", "--pool", "another", code=1)
+    assert told == "there is no pool 'another': see `parley pools list`"
 
 
 def test_a_redis_that_is_away_is_one_line(home: Path):

@@ -1,23 +1,27 @@
 """Operations on requests: whose they are, who may, and what is recorded."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from billing.api import PLATFORM, OperationActor, Stores, Terms, create_tenant, local_actor
-from billing.audit.log import list_rows
+from billing.audit.log import list_rows, record
+from billing.pools import PoolRow
 from billing.unit_of_work.perform import answer_of, perform
 from billing.unit_of_work.progress import BegunRun, ProgressEvent
 from billing.unit_of_work.recent_reads import AGAIN_SECONDS
 from billing.unit_of_work.run_rows import write_run
 from core.actor import Author
 from core.configuration.settings import Settings
-from core.errors import Refused
+from core.errors import Refused, see
 from core.operations import Role, operation_of
+from core.redis.pools import announce_pool
 from core.sql.database import Database
-from engine.operations import migrating, requests, workers
+from engine.operations import migrating, pool_shares, requests, workers
 from engine.operations.migrating import MigratePool, MigrateRequest
 from engine.operations.pool_questions import NameRequest, PoolQuestion
+from engine.operations.pool_shares import AskShares
 from engine.operations.requests import CancelState, ExplainRequest, ListRequests
 from engine.operations.workers import NameWorker
 from tests.engine.builders import Pool, request
@@ -45,6 +49,7 @@ class TwoOwners:
         """Make them."""
         self.acme = (await create_tenant(self.stores.db, "acme")).tenant_id
         self.other = (await create_tenant(self.stores.db, "other")).tenant_id
+        await announce_pool(self.pool.redis, self.pool.settings, "b")
         self.running = (await self.pool.running(tenant=self.acme, deadline_ms=FAR_MS)).id
         waiting = request(tenant=self.other, deadline_ms=FAR_MS)
         await self.pool.queue.enqueue(waiting)
@@ -202,3 +207,47 @@ async def test_what_is_no_pools_name_is_told_so(two: TwoOwners, name: str) -> No
     """Keys hold it in braces."""
     with pytest.raises(Refused, match="is no name of a pool"):
         await answer_of(workers.list_workers, two.stores, local_actor(), PoolQuestion(pool=name))
+
+
+UNKNOWN_POOL = [
+    (requests.list_requests, ListRequests(pool="typo"), "pool"),
+    (workers.list_workers, PoolQuestion(pool="typo"), "pool"),
+    (workers.drain_worker, NameWorker(worker="w", pool="typo"), "pool"),
+    (workers.kill_worker, NameWorker(worker="w", pool="typo"), "pool"),
+    (pool_shares.show_shares, AskShares(pool="typo"), "pool"),
+    (migrating.migrate_pool, MigratePool(to="typo"), "to"),
+    (migrating.migrate_pool, MigratePool(pool="typo", to="default"), "pool"),
+]
+
+
+@pytest.mark.parametrize(("run", "ask", "field"), UNKNOWN_POOL)
+async def test_a_pool_that_nobody_has_is_unknown(two: TwoOwners, run: Any, ask: Any, field: str) -> None:
+    """To staff, again too: nothing is made by asking. Members are not told which there are."""
+    owner = local_actor()
+    if run is requests.list_requests:
+        assert (await answer_of(run, two.stores, two.member(), ask)).items == []
+    for _ in "ab":
+        with pytest.raises(Refused, match="there is no pool 'typo'") as refused:
+            await answer_of(run, two.stores, owner, ask, Terms(reason="r"))
+        refusal = refused.value.refusal
+        assert (refusal.unknown, refusal.field, refusal.see) == (True, field, see("pools.list"))
+
+
+async def test_a_pool_is_known_that_was_announced_ran_or_has_a_row(two: TwoOwners) -> None:
+    """And PARLEY_POOL always."""
+    stores, owner = two.stores, local_actor()
+
+    async def lists(pool: str) -> bool:
+        try:
+            await answer_of(requests.list_requests, stores, owner, ListRequests(pool=pool))
+        except Refused:
+            return False
+        return True
+
+    assert [await lists(name) for name in ("announced", "ran", "made")] == [False] * 3
+    await announce_pool(two.pool.redis, stores.settings, "announced")
+    await Pool(two.pool.redis, stores.settings, name="ran").queue.enqueue(request(deadline_ms=FAR_MS))
+    async with stores.db.transaction() as session:
+        session.add(PoolRow(pool="made", model="m", version="v", workers=0, labels={}, made_ms=0))
+        await record(session, PLATFORM, "pool.create", "made", None, {})
+    assert [await lists(name) for name in ("announced", "ran", "made", stores.settings.pool)] == [True] * 4
