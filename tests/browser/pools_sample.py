@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.async_api import Page
 
-from tests.browser.overview_sample import NOW, overview
+from tests.browser.overview_sample import overview
 
 SECONDS = ("ready", "busy", "idle", "committed", "overage", "reserved")
 
@@ -40,7 +40,8 @@ DESIRED: dict[str, Any] = {
 def desired(pool: str, workers: int, why: str = "", **more: Any) -> dict[str, Any]:
     """What a pool should be, and what the fleet sees of it."""
     facts = {"pool": pool, "model": "m", "version": "v4", "workers": workers, "labels": {"zone": "eu"}}
-    seen = {"ready": workers, "as_desired": not why, "why": why, "since": NOW.isoformat(), "seen": None}
+    since = (datetime.now(UTC) - timedelta(minutes=4)).isoformat()
+    seen = {"ready": workers, "as_desired": not why, "why": why, "since": since, "seen": None}
     return {**facts, **DESIRED, "observed": seen, **more}
 
 

@@ -6,11 +6,12 @@ import pytest
 from playwright.async_api import Route, expect
 
 from core.configuration.settings import Settings
+from core.operations import Role
 from core.sql.database import Database
 from tests.browser.conftest import OpenPage, WatchedPage
 from tests.browser.console_page import shot
 from tests.browser.moves_sample import preview
-from tests.browser.pools_sample import MOVED, PLAYED, RUNNING, STARTED, play
+from tests.browser.pools_sample import MOVED, PLAYED, RUNNING, STARTED, play, use
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -44,7 +45,8 @@ async def test_pools_say_what_they_lack_and_each_has_a_page(
     await expect(row).to_contain_text("96 / 96")
     await expect(row).to_contain_text("5 of 7")
     await expect(page.get_by_role("row").filter(has_text="acme-1")).to_contain_text("as desired")
-    await expect(row).to_contain_text("waits for users in Redis: run parley redis acl --url URL --pool eu-1")
+    why = "waits for users in Redis: run parley redis acl --url URL --pool eu-1, for 4 min"
+    await expect(row).to_contain_text(why)
     await expect(page.get_by_role("row").filter(has_text="no room")).to_contain_text("0 of 1")
     await expect(row.get_by_role("cell", name="Busy GPUs of eu-1")).to_contain_text("27")
     for told in ("100.00", "1.00"):  # idle cost, margin
@@ -68,6 +70,37 @@ async def test_pools_say_what_they_lack_and_each_has_a_page(
     await expect(page.get_by_role("region", name="Money")).to_contain_text("1.00 USD")
     await shot(page, f"pool-{scheme}")
     assert await watched.axe() == []
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_what_nobody_set_is_said_and_money_is_for_those_who_may_see_it(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """A type of GPU without a cost has the command that sets it, and no margin; support sees no money, and no
+    change that the API would refuse."""
+    unpriced = {**use("eu-1", 360_000, 180_000, 180_000, 0, 0, 0), "gpu_type": "cpu"}
+    unpriced |= {"cost": None, "margin_per_gpu_hour": None}
+    code = await staff_code(settings, sqlite)
+    watched = await opened(open_page, console, code, "/pools", viewport=WIDE)
+    page = watched.page
+    await page.route("**/api/pools/usage*", lambda route: route.fulfill(json={"uses": [unpriced]}))
+    await page.reload()
+    command = page.get_by_text("parley pools costs --gpu cpu --hour 'AMOUNT USD'")
+    await expect(command).to_be_visible()
+    await page.get_by_role("link", name="eu-1").click()
+    await expect(command).to_be_visible()
+    await expect(page.get_by_role("region", name="Money")).to_contain_text("not known")
+
+    code = await staff_code(settings, sqlite, "Sue", Role.SUPPORT)
+    watched = await opened(open_page, console, code, "/pools", viewport=WIDE)
+    page = watched.page
+    await expect(page.get_by_role("columnheader", name="Busy, %")).to_be_visible()
+    await expect(page.get_by_role("columnheader", name="USD")).to_have_count(0)
+    await page.get_by_role("link", name="eu-1").click()
+    await expect(page.get_by_role("region", name="Desired and observed")).to_be_visible()
+    await expect(page.get_by_role("region", name="Money")).to_have_count(0)
+    for name in ("Resize…", "More", "Move"):
+        await expect(page.get_by_role("button", name=name)).to_have_count(0)
     assert (watched.errors, watched.strangers) == ([], [])
 
 

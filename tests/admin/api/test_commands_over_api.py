@@ -23,6 +23,7 @@ from billing.operations.keys import CreateKey
 from billing.operations.tenants import CreateTenant, ListTenants
 from billing.people.persons import create_member
 from billing.people.service_tokens import create_token
+from billing.pools import edit_pool, read_pools
 from billing.tables.tenants import PLATFORM
 from billing.unit_of_work.units import Terms
 from core.api_address import LOCAL_ONLY
@@ -33,8 +34,10 @@ from core.operations import Role, operation_of
 from core.redis.pools import announce_pool
 from core.sql.database import Database
 from tests.admin.api.conftest import ApiSite
+from tests.billing.cli.commands import on_database
 from tests.browser.console_page import running_console
 from tests.support.home import TEST_SECRET
+from tests.support.models import add_model
 from tests.support.ports import free_ports
 from tests.support.redis import Redis
 
@@ -200,6 +203,30 @@ async def test_what_is_changed_over_the_api_is_done_once_and_recorded(typed: Typ
     assert "reason" in said(await typed.over("tenants close globex --cancel"))
     (closed,) = shown(await typed.over("tenants close globex --cancel --reason r --json"))
     assert (closed["cancelled"], closed["wallet_left_nano"]) == (0, 10**9)
+
+
+async def test_a_file_of_pools_is_applied_over_the_api(
+    typed: TypedCommands, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As here; what somebody else changed after the difference was shown is not overwritten."""
+    db = Database(settings.database_endpoint)
+    await add_model(db, "m")
+    (file := settings.home / "pools.yaml").write_text("pools:\n  - {pool: a, model: m, workers: 2}\n")
+    apply = f"apply -f {file} --reason r"
+    (made,) = shown(await typed.over(f"{apply} --yes --json"))
+    assert (made["action"], made["done"]) == ("create", True)
+    assert shown(await typed.here("pools export --json")) == shown(await typed.over("pools export --json"))
+    assert shown(await typed.over(f"{apply} --yes --json")) == []
+    file.write_text("pools:\n  - {pool: a, workers: 3}\n")
+
+    def meanwhile(question: str) -> bool:
+        on_database(settings.home, lambda other: edit_pool(other, "a", {"workers": 8}))
+        return True
+
+    monkeypatch.setattr("billing.cli.apply.agrees", meanwhile)
+    assert "it was changed since you read it" in said(await typed.over(apply))
+    assert [pool.workers for pool in await read_pools(db)] == [8]
+    await db.close()
 
 
 async def test_a_move_that_takes_two_people_waits(typed: TypedCommands, settings: Settings) -> None:

@@ -16,7 +16,7 @@ import { sentence } from "../../shared/words";
 import { useDesired, useHours, useMoney, useOverview } from "./pool/asked";
 import { CreatePool } from "./pool/create";
 import { costCommand, shareOf, type BusyHours, type PoolMoney } from "./pool/money";
-import { detailOf, emptyPool, observedOf, sentenceOf, whoseOf, type Desired, type Pool } from "./pool/words";
+import { detailOf, emptyPool, lastingSince, observedOf, sentenceOf, whoseOf, type Desired, type Pool } from "./pool/words";
 import "./tenants.css";
 import "./pool/pool.css";
 
@@ -62,8 +62,8 @@ function desiredColumn(desired: ReadonlyMap<string, Desired>): Column<Pool> {
     const { state, number, why, since } = observedOf(pool, its);
     return (
       <div className="observed">
-        <span className="state"><StateShape state={state} /> <span className="tabular">{number}</span></span>
-        <p className="note" title={since ? `Since ${moment(since)}` : ""}><Told text={why} /></p>
+        <span className="state"><StateShape state={state} /> <span className="tabular">{number}</span></span>{" "}
+        <p className="note" title={since ? `Since ${moment(since)}` : ""}><Told text={why} />{since && state !== "well" && `, for ${lastingSince(since)}`}</p>
       </div>
     );
   };

@@ -13,7 +13,7 @@ import { api, answered, answeredWithTag } from "../../../shared/api";
 import { ago, count, moment, percent } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { DeletePool } from "./delete";
-import { observedOf, resizedMeanwhile, type Desired, type Pool } from "./words";
+import { lastingSince, observedOf, resizedMeanwhile, type Desired, type Pool } from "./words";
 
 type Change = "drain" | "edit" | "delete";
 const WORDS: Record<Change, string> = { drain: "Drain", edit: "Take back", delete: "Delete" };
@@ -46,7 +46,7 @@ export function PoolChanges({ desired }: { desired: Desired }) {
 /** What a pool should be, beside what it is. */
 export function DesiredPool({ pool, desired }: { pool: Pool; desired: Desired }) {
   const { state, number, why, since } = observedOf(pool, desired);
-  const reached = since && (state === "well" ? `, reached ${ago(since)}` : `, not reached: tried since ${ago(since)}`);
+  const reached = since && (state === "well" ? `, reached ${ago(since)}` : `, not reached for ${lastingSince(since)}`);
   const facts: Fact[] = [
     ["Workers", <span key="state" className="state"><StateShape state={state} /> {number}</span>],
     ...(state === "well" ? [] : [["Why", <Told key="why" text={why} />] satisfies Fact]),

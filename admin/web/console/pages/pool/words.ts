@@ -3,7 +3,7 @@
 import type { Change, Schemas } from "../../../shared/api";
 import type { Verdict } from "../../../shared/components/sentence";
 import type { StateName } from "../../../shared/components/state";
-import { ago, count } from "../../../shared/format";
+import { ago, count, lasting } from "../../../shared/format";
 
 export type Pool = Schemas["OverviewPool"];
 export type Desired = Schemas["PoolFacts"];
@@ -127,6 +127,9 @@ export function observedOf(pool: Pool, desired: Desired): { state: StateName; nu
   if (seen?.as_desired === false && seen.why) return { state: "warn", number, why: seen.why, since };
   return { state: "well", number, why: "as desired", since };
 }
+
+/** For how long something has been so. */
+export const lastingSince = (since: string, now: number = Date.now()) => lasting(Math.max(1, (now - Date.parse(since)) / 1000));
 
 /** A pool that should be, and of which nothing is there yet. */
 export function emptyPool(desired: Desired): Pool {
