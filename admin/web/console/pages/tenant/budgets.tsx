@@ -27,9 +27,13 @@ export function Budgets({ tenant, budgets }: { tenant: string; budgets: readonly
             <li key={budget.budget} className="budget">
               <p>
                 <span>{headOf(budget)}</span>
-                <span className="tabular">{money(budget.spent)} / {money(budget.override ?? budget.limit)}{may("budgets.override") && <> <button type="button" className="link" aria-label={`Override ${headOf(budget)}`} onClick={() => setOpened(budget)}>Override…</button></>}{may("budgets.end") && <> <button type="button" className="link" aria-label={`End ${headOf(budget)}`} onClick={() => setEnding(budget)}>End…</button></>}</span>
+                <span className="tabular">{money(budget.spent)} / {money(budget.override ?? budget.limit)}</span>
               </p>
               <Meter share={(budget.percent ?? 0) / 100} label={`${headOf(budget)} spent`} />
+              <span className="row-links">
+                {may("budgets.override") && <button type="button" className="link" aria-label={`Override ${headOf(budget)}`} onClick={() => setOpened(budget)}>Override…</button>}
+                {may("budgets.end") && <button type="button" className="link" aria-label={`End ${headOf(budget)}`} onClick={() => setEnding(budget)}>End…</button>}
+              </span>
             </li>
           ))}
         </ul>
