@@ -63,7 +63,7 @@ function useFigures(filter: Filter, shown: number): Map<string, Figures> {
   const { may } = useSession();
   const limit = Math.min(1000, Math.max(100, shown));
   const ask = async () => (may("tenants.figures") ? answered(api.GET("/api/tenant-figures", { params: { query: { ...filter, limit } } })) : { items: [] as Figures[] });
-  const { data } = useLive(["tenant figures", filter, limit], ask, 10_000);
+  const { data } = useLive(["tenant figures", filter, limit], ask, limit > 100 ? 30_000 : 10_000);
   return new Map((data?.items ?? []).map((each) => [each.tenant, each]));
 }
 
