@@ -159,13 +159,14 @@ if total == 0 then
 end
 local size = number_of(call('HGET', KEYS[1], 'size:' .. fingerprint))
 local lane = size > 0 and prompt + args.granted > size / 4 and 'large' or 'normal'
+local phases = with_phase(nil, int(args.accepted_ms), 'queued')
 -- What claim reads of each candidate comes first: small hashes are searched from their beginning.
 -- stylua: ignore
 call('HSET', req, 'status', 'queued', 'fingerprint', fingerprint, 'prompt', prompt, 'n', 0,
   'granted', args.granted, 'deadline', deadline, 'control', args.control, 'deaths', 0, 'order', order, 'cn', 0,
-  'lane', lane, 'warm', '', 'phases', '', 'ck', '', 'o', 0, 'class', class, 'worker', '', 'raw', 0, 'visible', 0,
-  'epoch', 1, 'preempts', 0, 'held', 0, 'accepted', args.accepted_ms, 'claimed', 0, 'first', 0, 'cached', 0,
-  'covered', 0, 'recomputed', 0, 'model', args.model, 'body_hash', args.body_hash, 'told', args.told)
+  'lane', lane, 'warm', '', 'phases', phases, 'ck', '', 'o', 0, 'class', class, 'worker', '', 'raw', 0,
+  'visible', 0, 'epoch', 1, 'preempts', 0, 'held', 0, 'accepted', args.accepted_ms, 'claimed', 0, 'first', 0,
+  'cached', 0, 'covered', 0, 'recomputed', 0, 'model', args.model, 'body_hash', args.body_hash, 'told', args.told)
 if args.no_reader_ms then
   call('HSET', req, 'noread', args.no_reader_ms)
 end
@@ -178,7 +179,7 @@ if args.control ~= 0 then
   expire_now(member_of(t, id))
 end
 local ahead = ahead_of(order)
-enter_line(t, id, class, order, 'queued')
+enter_line(t, id, class, order)
 follow()
 if not gateway then
   left_alone(t, id)

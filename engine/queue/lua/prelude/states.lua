@@ -3,13 +3,16 @@ local WARM_TOKENS_PER_SECOND = 10000 -- where its worker does not say how fast i
 local INFO_MAX = 65536 -- characters of what a worker says of itself
 local WARM_MS_MAX = { interactive = 300, standard = 2000, bulk = 2000 }
 
--- Large requests have a lane of their own: one that does not fit holds up no smaller one. `why`: what brought it here.
+-- Large requests have a lane of their own: one that does not fit holds up no smaller one. `why`: the phase that begins,
+-- where none has begun yet.
 local function enter_line(t, id, class, order, why)
   local lane = call('HGET', key('req', t, id), 'lane') == 'large' and 'big:' or 'ids:'
   class, order = class_of(class), int(number_of(order))
   call('ZADD', P .. lane .. class .. ':' .. t, order, id)
   call('ZADD', P .. 'age:' .. class, order, member_of(t, id))
-  begin_phase(t, id, why)
+  if why then
+    begin_phase(t, id, why)
+  end
   if enter_class(t, class) then
     begin_phase(t, id, 'cap')
   end
