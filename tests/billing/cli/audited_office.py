@@ -39,6 +39,7 @@ READS = {
     "audit verify",
     "budgets list",
     "budgets show",
+    "connections list",
     "cost-centers list",
     "keys list",
     "limits list",

@@ -50,6 +50,7 @@ ELSEWHERE = {
     "pools delete": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",
     "pools drain": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",
     "pools edit": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",
+    "pools move": "tests/engine/operations/test_moving_tenants.py::test_live_answers_follow_their_tenant",
     "pools resize": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",
     "people forget-totp": "tests/billing/operations/test_people.py::test_ones_own_password_and_second_factor",
     "restore": "tests/admin/backup/test_restore.py::test_what_was_rolled_back_is_recorded",
