@@ -11,6 +11,7 @@ from billing.audit.compare import compare_states
 from billing.closing.period_commitments import NewCommitment, commit, end_commitment
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, set_gpu_cost
 from billing.dedicated_pools.owners import assign_pool, share_pool
+from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool
 from billing.enforcement.limit_settings import (
     end_budget,
     end_policy,
@@ -28,6 +29,7 @@ from billing.prices.withdrawals import withdraw_version
 from billing.tables.dedicated_pools import GpuCost, PoolOwner
 from billing.tables.ledger import CostCenter
 from billing.tables.limits import Budget, QuotaPolicy
+from billing.tables.pools import PoolRow
 from billing.tables.prices import PeriodCommitment
 from billing.tables.tenants import (
     PLATFORM,
@@ -225,6 +227,21 @@ async def owners_of_pools(on: Edited) -> None:
     assert len(await on.at_once(lambda n: share_pool(on.db, "own"))) == 1
 
 
+async def what_pools_should_be(on: Edited) -> None:
+    """One is made of a name; each edit is a generation, and keeps what the others set."""
+    row: dict[str, Any] = {"model": "m", "version": "v1", "labels": {}, "workers": 1, "made_ms": 1}
+    assert len(await on.at_once(lambda n: create_pool(on.db, PoolRow(pool="big", **row)))) == 1
+    facts = {"workers": 3, "reserve_interactive_tokens": 512, "reserve_standard_tokens": 256}
+    names = sorted(facts)
+    assert len(await on.at_once(lambda n: edit_pool(on.db, "big", _one(facts, names, n)))) == AT_ONCE
+    async with on.db.session() as session:
+        now = await session.get(PoolRow, "big")
+    assert now is not None
+    assert ({name: getattr(now, name) for name in names}, now.generation) == (facts, 1 + len(facts))
+    assert len(await on.at_once(lambda n: drain_pool(on.db, "big"))) == AT_ONCE
+    assert len(await on.at_once(lambda n: delete_pool(on.db, "big"))) == 1
+
+
 async def targets_of_alerts(on: Edited) -> None:
     """No more than there may be, of a tenant and of the operators; one is removed once."""
     for owner in (on.tenant.tenant_id, PLATFORM):
@@ -349,6 +366,7 @@ EDITS = (
     commitments_to_gpus,
     costs_of_gpus,
     owners_of_pools,
+    what_pools_should_be,
     targets_of_alerts,
     projects,
     cost_centers,
