@@ -96,6 +96,7 @@ from billing.requests.refusal_views import (
     find_refusals,
     refusals_of,
 )
+from billing.requests.standing_limits import StandingLimit, standing_limits
 from billing.tables.noisy import NoisyFinding
 from billing.tables.safety import SafetyPolicy
 from billing.tables.sessions import BrowserSession
@@ -268,6 +269,7 @@ __all__ = [
     "SignInLink",
     "SignIns",
     "SignedInPerson",
+    "StandingLimit",
     "StartedRun",
     "Stores",
     "Tenant",
@@ -376,6 +378,7 @@ __all__ = [
     "set_policy",
     "set_tenant",
     "set_terms",
+    "standing_limits",
     "tenant_names",
     "tenants_holding",
     "tenants_with",

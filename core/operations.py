@@ -133,8 +133,10 @@ def flat_facts(answer: msgspec.Struct) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     for each in msgspec.structs.fields(answer):
         name, value = each.encode_name, getattr(answer, each.name)
-        if each.type is MoneyAmount or MoneyAmount in get_args(each.type):
-            facts[f"{name}_nano"] = None if value is None else value.value
+        if isinstance(value, MoneyAmount):
+            facts[f"{name}_nano"] = value.value
+        elif value is None and MoneyAmount in get_args(each.type):
+            facts[f"{name}_nano"] = None
         else:
             facts[name] = _flat(value)
     return facts

@@ -183,7 +183,7 @@ CONSOLE = ProcessKind(
 )
 PORTAL = ProcessKind(
     "console-tenants",
-    reads=("P:workers", "P:worker:", *SUPERVISED, "T:moneys", "T:shadowed", *CONNECTIONS),
+    reads=("P:workers", "P:worker:", "P:run:", *SUPERVISED, "T:moneys", "T:shadowed", *CONNECTIONS),
     writes=(*SIGNED_IN, *CANCELLED),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, CONSOLE_COMMANDS),

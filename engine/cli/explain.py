@@ -54,7 +54,7 @@ def _blocks(found: Explained) -> Iterator[Block]:
     ]
     if found.unread:
         facts.append(("not looked at", found.unread))
-    yield _sheet([*facts, *(_billed(found.booked) if found.booked else ())])
+    yield _sheet([*facts, *(_billed(found.booked, found.names) if found.booked else ())])
     if found.booked is not None:
         yield from ("", "What it was billed", _lines(found.booked), "", "Its time", _steps(found.booked))
     for back in found.held_back:
@@ -65,6 +65,8 @@ def _blocks(found: Explained) -> Iterator[Block]:
         yield from ("", "In its pool", _sheet(_in_pool(found.in_pool)))
     if found.holds is not None and found.holds.state == "open":
         yield from ("", "What it holds", _sheet(_holds(found.holds)))
+        if found.limits or found.share:
+            yield from ("", "Its limits now", _limits(found))
 
 
 def _sheet(facts: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> Table:
@@ -76,8 +78,9 @@ def _sheet(facts: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> Table:
     return table
 
 
-def _billed(booked: BookedRequest) -> Facts:
-    yield "whose", f"user {booked.user or NOTHING}, key {booked.key}, project {booked.project}"
+def _billed(booked: BookedRequest, names: Mapping[str, str]) -> Facts:
+    key, project = (_named(id, names) for id in (booked.key, booked.project))
+    yield "whose", f"user {booked.user or NOTHING}, key {key}, project {project}"
     yield "model", ", ".join(filter(None, (booked.model, f"pool {booked.pool}", booked.priority)))
     yield "end", f"{booked.reason} {booked.code}".strip()
     if booked.policy:
@@ -202,6 +205,40 @@ def _holds(held: HeldRequest) -> Facts:
     for each in held.counted_in:
         shadow = " (shadow)" if each.shadow else ""
         yield "counts in", f"{each.kind} of {each.scope} {each.scope_id} {each.of}".rstrip() + shadow
+
+
+def _named(id: str, names: Mapping[str, str]) -> str:
+    return f"{names[id]} ({id})" if id in names else id
+
+
+def _limits(found: Explained) -> Table:
+    """Its limits and its tenant's share of the pool, and what each would say of one more like it."""
+    table = Table()
+    table.columns("limit", "of")
+    table.columns("used", "held", "most", right=True)
+    table.columns("one more")
+    for each in found.limits:
+        models = "" if each.models == "*" else f", {each.models}"
+        of = f"{each.scope} {found.names.get(each.scope_id, each.scope_id)}".rstrip()
+        amounts = (_amount(each.used), _amount(each.held), _amount(each.limit))
+        table.row(each.dimension + models, of, *amounts, each.verdict.value)
+    share = found.share
+    if share is not None:
+        verdict = "wait" if share.waits else "go"
+        for name, used, most in (
+            ("slots", share.running, share.slots_max),
+            ("KV tokens", share.tokens, share.tokens_max),
+        ):
+            table.row(
+                f"{name} of pool {share.pool}", "tenant", *(_amount(n) for n in (used, None, most)), verdict
+            )
+    return table
+
+
+def _amount(value: int | MoneyAmount | None) -> str:
+    if value is None:
+        return NOTHING
+    return to_display(value.value) if isinstance(value, MoneyAmount) else f"{value:,}"
 
 
 def _money(amount: MoneyAmount, booked: BookedRequest) -> str:

@@ -12,15 +12,21 @@ from billing.api import (
     HeldBack,
     HeldRequest,
     RefusalMatch,
+    StandingLimit,
     booked_of,
     find_tenant,
     held_back_of,
     held_of,
+    key_names,
     list_tenants,
+    project_names,
     refusals_of,
+    standing_limits,
     tenants_holding,
     tenants_with,
+    user_names,
 )
+from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import bad_request, see, unknown
 from core.redis.client import RedisClient
@@ -28,13 +34,15 @@ from core.redis.pools import announced_pools
 from core.redis.unreadable import Unreadable
 from core.sql.database import Database
 from engine.operations.inspection import Inspection, RequestDetail
+from engine.operations.pool_share import PoolShare, pool_share
 from engine.queue.client import PoolQueue
 from engine.request import RequestStatus
 
 
 class Explained(msgspec.Struct, frozen=True):
     """One request. `state`: booked, held_back, refused, or its status in its pool; `refused`: the minutes in
-    which it was; `unread`: sources that could not be read."""
+    which it was; `unread`: sources that could not be read. `names`: of its project, key and user, by id.
+    `limits` and `share` are of now, of one that is open: what stood when it was admitted is not kept."""
 
     id: str
     tenant: str
@@ -46,6 +54,9 @@ class Explained(msgspec.Struct, frozen=True):
     in_pool: RequestDetail | None = None
     refused: list[RefusalMatch] = []
     unread: str = ""
+    names: dict[str, str] = {}
+    limits: list[StandingLimit] = []
+    share: PoolShare | None = None
 
 
 async def explain(
@@ -58,11 +69,17 @@ async def explain(
     booked, back = await booked_of(db, owner, id), await held_back_of(db, owner, id)
     refused = await refusals_of(db, id, owner)
     holds, in_pool, unread = None, None, ""
+    limits, share = list[StandingLimit](), None
     try:
         kept = await held_of(redis, owner, id)
         holds, unread = (None, str(kept)) if isinstance(kept, Unreadable) else (kept, "")
         if booked is None:
             in_pool = await inspections.detail(owner, id)
+        if holds is not None and holds.state == "open":
+            limits = await standing_limits(db, redis, owner, holds, now_ms())
+        if in_pool is not None:
+            queue = PoolQueue(redis, in_pool.row.pool, settings)
+            share = await pool_share(queue, owner)
     except (RedisError, OSError) as error:
         unread = f"Redis does not answer ({type(error).__name__}): what holds it is not known"
     if not (booked or back or holds or in_pool or refused):
@@ -78,7 +95,25 @@ async def explain(
         in_pool=in_pool,
         refused=refused,
         unread=unread,
+        names=await _names(db, owner, booked, holds, refused),
+        limits=limits,
+        share=share,
     )
+
+
+async def _names(
+    db: Database,
+    owner: str,
+    booked: BookedRequest | None,
+    holds: HeldRequest | None,
+    refused: Sequence[RefusalMatch],
+) -> dict[str, str]:
+    """Names of those of its projects, keys and users that have one, by id."""
+    whose = [each for each in (booked, holds) if each is not None]
+    projects = await project_names(db, owner, {each.project for each in whose})
+    keys = await key_names(db, owner, {each.key for each in (*whose, *refused)})
+    users = await user_names(db, owner, {each.user_id for each in (*whose, *refused)})
+    return {id: name for id, name in (*projects.items(), *keys.items(), *users.items()) if id != name}
 
 
 class _Inspections:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from billing.api import PLATFORM, Look, Order, Quota
-from core.access.processes import CONTROL, GATEWAY_HINTS, LINES, SETTLING, WORKER_WAKES
+from core.access.processes import CONTROL, COUNTS, GATEWAY_HINTS, LINES, SETTLING, WORKER_WAKES
 from core.access.processes import READERS as READER_KEYS
 from core.errors import bad_request
 from core.operations import STAFF, ListedPage, Uses, operation
@@ -40,6 +40,7 @@ from engine.operations.worker_rows import WorkerRow
 from engine.queue.client import DamagedRecordError, PoolQueue
 from engine.request import EndReason, RequestStatus
 
+SHARE_KEYS = ("P:ten:", "P:run:")
 CANCEL_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
 LISTED_MAX = 10_000
@@ -168,10 +169,11 @@ async def show_request(look: Look, ask: NameRequest) -> ShownRequest:
     may=STAFF | HANDLERS,
     audit="request.explain",
     uses=Uses(
-        reads="tenant tenant_user usage_event usage_line usage_quarantine refusal_minute period_close "
-        "price_book price_version price price_tier wallet wallet_grant wallet_use wallet_owed ledger_txn",
+        reads="tenant tenant_user project api_key usage_event usage_line usage_quarantine refusal_minute "
+        "period_close price_book price_version price price_tier wallet wallet_grant wallet_use wallet_owed "
+        "ledger_txn quota_policy budget",
         writes=AUDIT,
-        keys=(*POOL_READS, "T:rq:", "T:conc", "T:live", "T:posted", "T:windows"),
+        keys=(*POOL_READS, *SHARE_KEYS, "T:rq:", "T:live", "T:posted", "T:windows", "T:conc", *COUNTS),
     ),
 )
 async def explain_request(look: Look, ask: ExplainRequest) -> Explained:

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from sqlmodel import col, delete
 
 from billing.cli.prices import prices_command
+from billing.enforcement.limit_settings import set_policy
 from billing.posting.biller import post
 from billing.requests.explain import (
     BookedLine,
@@ -20,7 +21,7 @@ from billing.requests.explain import (
     why_in_force,
 )
 from billing.tables.prices import PeriodClose
-from billing.tables.tenants import UsageQuarantine, UsageRow
+from billing.tables.tenants import ApiKey, Project, UsageQuarantine, UsageRow
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.cli import parley as cli
@@ -28,6 +29,7 @@ from core.errors import StartupError
 from core.operations import MoneyAmount, flat_facts
 from core.sql.database import Database
 from engine.cli.explain import price_text
+from engine.queue.types import TenantTerms
 from tests.billing.acme import Acme
 from tests.billing.events import an_event
 from tests.billing.quota.quota_ledger import COST, QuotaLedger
@@ -265,6 +267,62 @@ def test_a_request_that_runs_is_explained_by_what_it_holds(desk: ExplainDesk) ->
         assert found["in_pool"]["row"]["tokens"] == 2
         assert "256 output granted so far" in shown
         assert SECRET not in json.dumps(found) + shown
+
+
+def test_of_a_request_that_is_open_every_limit_is_told_as_it_stands_now(desk: ExplainDesk) -> None:
+    """Rates, concurrency, money and the tenant's share of the pool, each with what one more would be told;
+    one that only watches refuses nobody. Of one that ended nothing of this was kept."""
+    desk.acme.spends("a")
+
+    async def run(books: QuotaLedger) -> str:
+        pool = Pool(books.redis, desk.settings, "A", clock=None)  # pyright: ignore[reportArgumentType]
+        await books.budget(1_000_000)
+        limits = (("tenant", "concurrency", 1, "enforce"), ("user", "input_tokens_per_minute", 5, "shadow"))
+        for scope, dimension, limit, mode in limits:
+            of = {"scope": scope, "scope_id": "", "dimension": dimension, "limit": limit, "mode": mode}
+            await set_policy(books.db, books.redis, books.tenant, **of)  # pyright: ignore[reportArgumentType]
+        books.book.changed(books.tenant)
+        await pool.queue.set_tenant(books.tenant, TenantTerms(slots_max=1))
+        claim = await pool.running(tenant=books.tenant, deadline_ms=4_000_000_000_000)
+        await books.ask(claim.id)
+        return claim.id
+
+    id = desk.acme.does(run)
+    found, shown = desk.explains(id)
+    by_dimension = {each["dimension"]: each for each in found["limits"]}
+    running, input, money = (
+        by_dimension[name] for name in ("concurrency", "input_tokens_per_minute", "month")
+    )
+    assert (running["used"], running["limit"], running["verdict"]) == (1, 1, "refuse")
+    assert (input["scope_id"], input["used"], input["verdict"]) == ("u1", 12, "watches")
+    assert (money["limit_nano"], money["verdict"]) == (1_000_000, "go")
+    assert money["held_nano"] == found["holds"]["held_nano"]
+    share = found["share"]
+    assert (share["running"], share["slots_max"], share["tokens_max"], share["waits"]) == (1, 1, None, True)
+    assert "slots of pool A" in shown
+    ended = desk.explains("a")[0]
+    assert (ended["limits"], ended["share"]) == ([], None)
+
+
+def test_ids_come_with_names(desk: ExplainDesk) -> None:
+    """Of the project and the key; what has none is told by its id."""
+    desk.acme.spends("a")
+
+    async def name(books: QuotaLedger) -> None:
+        facts = {"secret_sha256": "s", "scopes": [], "priority_max": "bulk", "owner_key": "k1"}
+        of = {"tenant_id": books.tenant, "project_id": "p1", "created_ms": 1}
+        for row in (
+            Project(tenant_id=books.tenant, id="p1", name="web", created_ms=1),
+            ApiKey(id="k1", name="", prefix="abc", **of, **facts),  # pyright: ignore[reportArgumentType]
+        ):
+            async with books.db.transaction() as session:
+                session.add(row)
+
+    assert desk.explains("a")[0]["names"] == {}
+    desk.acme.does(name)
+    found, shown = desk.explains("a")
+    assert found["names"] == {"p1": "web", "k1": "pk_abc"}
+    assert "key pk_abc (k1), project web (p1)" in shown
 
 
 def test_what_was_held_back_says_what_to_do(desk: ExplainDesk) -> None:
