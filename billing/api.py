@@ -59,7 +59,6 @@ from billing.quota.types import (
     LeastRemaining,
     LimitUse,
     MoneySum,
-    PostedSums,
     Remaining,
 )
 from billing.quota.unposted_usage import unacknowledged as unacknowledged_events
@@ -96,6 +95,7 @@ from billing.requests.refusal_views import (
     find_refusals,
     refusals_of,
 )
+from billing.requests.request_owners import RequestOwner, owners_of_requests
 from billing.requests.standing_limits import StandingLimit, standing_limits
 from billing.tables.noisy import NoisyFinding
 from billing.tables.safety import SafetyPolicy
@@ -140,7 +140,7 @@ from billing.tenants.sessions import (
     sessions_of,
 )
 from billing.tenants.shown_names import key_names, project_names
-from billing.tenants.sign_in_links import SignInLink, make_link_code, read_link_code
+from billing.tenants.sign_in_links import make_link_code, read_link_code
 from billing.tenants.tenancy import (
     ACCESS_CHANGED,
     CONTROL_CHANNEL,
@@ -247,7 +247,6 @@ __all__ = [
     "PeriodWindow",
     "PinnedPrices",
     "PoolTerms",
-    "PostedSums",
     "PriceOffer",
     "Principal",
     "Project",
@@ -260,13 +259,13 @@ __all__ = [
     "RefusalTally",
     "Remaining",
     "RequestLimits",
+    "RequestOwner",
     "RestoreRecord",
     "Rollback",
     "SafetyDay",
     "SafetyPolicy",
     "Scope",
     "SealedAdmission",
-    "SignInLink",
     "SignIns",
     "SignedInPerson",
     "StandingLimit",
@@ -347,6 +346,7 @@ __all__ = [
     "override_budget",
     "owed_by_each",
     "owner_url",
+    "owners_of_requests",
     "perform",
     "perform_or_propose",
     "pinned_prices",

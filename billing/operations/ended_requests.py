@@ -1,6 +1,7 @@
 """Operations that find requests which are over: ended ones in the books, and sends that were refused. No text
 of them is read."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -22,6 +23,7 @@ from billing.requests.find import (
 )
 from billing.requests.refusal_views import RefusalMatch, RefusalSearch, find_refusals, refusal_cursor_of
 from billing.tables.tenants import PLATFORM, Tenant, TenantUser
+from billing.tenants.shown_names import Owned, keys_named
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
 from core.errors import Refused, bad_request
@@ -71,27 +73,34 @@ class FindEnded(FindRefused, frozen=True, kw_only=True):
 
 
 class EndedRequestFacts(RequestMatch, frozen=True, kw_only=True):
-    """A request that ended. Times are RFC 3339 in UTC, those in `_ms` Unix ms."""
+    """A request that ended. Times are RFC 3339 in UTC, those in `_ms` Unix ms; `key_name`: the key's name,
+    else its id."""
 
     ended: str | None
     accepted: str | None
+    key_name: str = ""
 
     @classmethod
-    def of(cls, found: RequestMatch) -> "EndedRequestFacts":
+    def of(cls, found: RequestMatch, keys: Mapping[Owned, str]) -> "EndedRequestFacts":
         """The facts of a match."""
         ended, accepted = iso_time(found.ended_ms), iso_time(found.accepted_ms)
-        return cls(**msgspec.structs.asdict(found), ended=ended, accepted=accepted)
+        key_name = keys.get((found.tenant, found.key), found.key)
+        facts = msgspec.structs.asdict(found)
+        return cls(**facts, ended=ended, accepted=accepted, key_name=key_name)
 
 
 class RefusedSends(RefusalMatch, frozen=True, kw_only=True):
-    """Sends of one minute, key, user and code that were refused. `minute`: when it began, in UTC."""
+    """Sends of one minute, key, user and code that were refused. `minute`: when it began, in UTC;
+    `key_name`: the key's name, else its id."""
 
     minute: str | None
+    key_name: str = ""
 
     @classmethod
-    def of(cls, found: RefusalMatch) -> "RefusedSends":
+    def of(cls, found: RefusalMatch, keys: Mapping[Owned, str]) -> "RefusedSends":
         """The facts of a match."""
-        return cls(**msgspec.structs.asdict(found), minute=iso_time(found.minute_ms))
+        key_name = keys.get((found.tenant, found.key), found.key)
+        return cls(**msgspec.structs.asdict(found), minute=iso_time(found.minute_ms), key_name=key_name)
 
 
 @operation(
@@ -122,7 +131,9 @@ async def find_ended(look: Look, ask: FindEnded) -> ListedPage[EndedRequestFacts
         limit=ask.limit,
     )
     page = await find_requests(look.db, sought)
-    return ListedPage([EndedRequestFacts.of(each) for each in page.found], page.next and page.next.text())
+    keys = await keys_named(look.db, ((each.tenant, each.key) for each in page.found))
+    found = [EndedRequestFacts.of(each, keys) for each in page.found]
+    return ListedPage(found, page.next and page.next.text())
 
 
 @operation(
@@ -147,7 +158,8 @@ async def find_refused(look: Look, ask: FindRefused) -> ListedPage[RefusedSends]
         limit=ask.limit,
     )
     page = await find_refusals(look.db, sought)
-    return ListedPage([RefusedSends.of(each) for each in page.found], page.next and page.next.text())
+    keys = await keys_named(look.db, ((each.tenant, each.key) for each in page.found))
+    return ListedPage([RefusedSends.of(each, keys) for each in page.found], page.next and page.next.text())
 
 
 async def _asked_of(look: Look, ask: FindRefused) -> tuple[Tenant | None, int, int]:

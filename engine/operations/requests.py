@@ -3,13 +3,14 @@ them is read."""
 
 import asyncio
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from billing.api import PLATFORM, Look, Order, Quota
+from billing.api import PLATFORM, Look, Order, Quota, RequestOwner, owners_of_requests
 from core.access.processes import CONTROL, COUNTS, GATEWAY_HINTS, LINES, SETTLING, WORKER_WAKES
 from core.access.processes import READERS as READER_KEYS
 from core.errors import bad_request
@@ -66,9 +67,13 @@ class ListRequests(PoolQuestion, frozen=True, kw_only=True):
 
 
 class ListedRequest(InspectedRequest, frozen=True, kw_only=True):
-    """A request of a pool, with its tenant's name."""
+    """A request of a pool, with its tenant's name, and whose it is; ids where nobody knows a name."""
 
     tenant_name: str
+    user: str = ""
+    user_id: str = ""
+    key: str = ""
+    key_name: str = ""
 
 
 class RequestLine(ListedPage[ListedRequest], frozen=True, kw_only=True):
@@ -120,7 +125,7 @@ class CancelledRequest(msgspec.Struct, frozen=True):
     "GET /requests",
     may=READERS,
     audit="request.list",
-    uses=Uses(reads="tenant pool", writes=AUDIT, keys=POOL_READS),
+    uses=Uses(reads="tenant tenant_user api_key pool", writes=AUDIT, keys=(*POOL_READS, "T:rq:")),
 )
 async def list_requests(look: Look, ask: ListRequests) -> RequestLine:
     """List requests of a pool that have not ended, the nearest deadline first. Members see their own."""
@@ -128,7 +133,8 @@ async def list_requests(look: Look, ask: ListRequests) -> RequestLine:
     await look.watched(owner or PLATFORM, owner or queue.pool)
     found = await Inspection(queue).requests(owner, ask.status, ask.limit)
     names = await names_of_tenants(look, (row.tenant for row in found)) if found else {}
-    rows = [_listed(row, names, look) for row in found]
+    owners = await owners_of_requests(look.db, look.redis, [(row.tenant, row.id) for row in found])
+    rows = [_listed(row, names, owners.get((row.tenant, row.id)), look) for row in found]
     return RequestLine(rows, now_ms=await queue.now_ms())
 
 
@@ -233,8 +239,12 @@ def _to_a_member(shown: ShownRequest) -> ShownRequest:
     return msgspec.structs.replace(shown, request=request, readers=readers, unheard=[])
 
 
-def _listed(row: InspectedRequest, names: dict[str, str], look: Look) -> ListedRequest:
+def _listed(
+    row: InspectedRequest, names: Mapping[str, str], owner: RequestOwner | None, look: Look
+) -> ListedRequest:
     facts = msgspec.structs.asdict(row)
+    if owner is not None:
+        facts |= {name: getattr(owner, name) for name in ("user", "user_id", "key", "key_name")}
     if look.who.tenant is not None:
         facts["worker"] = ""
     return ListedRequest(**facts, tenant_name=names.get(row.tenant, row.tenant))

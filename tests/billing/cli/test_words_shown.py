@@ -116,7 +116,7 @@ def test_a_request_that_was_found() -> None:
     }
     times: dict[str, Any] = {"ended_ms": DAY_MS, "accepted_ms": 1, "took_ms": 9, "first_token_after_ms": None}
     found = RequestMatch(**of, **numbers, **end, **times, corrected=MoneyAmount.of(0))  # pyright: ignore[reportArgumentType]
-    assert requests._ended_row(EndedRequestFacts.of(found)) == {
+    assert requests._ended_row(EndedRequestFacts.of(found, {})) == {
         **{"ended": BEGAN, "id": "r", "tenant": "acme", "user": "ann", "model": "m", "reason": "error lost"},
         **{"input": 7, "output": 11, "cost": "1.00 USD", "corrected": None, "took_ms": 9, "first_ms": None},
     }
@@ -129,7 +129,7 @@ def test_a_minute_of_refusals(others: bool) -> None:
         DAY_MS, "t", "" if others else "acme", "ann", "u", "k", "c", 2, "w", ["i", "j"], others
     )
     whose = ("(others)", "(others)", "") if others else ("acme", "ann", "k")
-    assert requests._refused_row(RefusedSends.of(found)) == {
+    assert requests._refused_row(RefusedSends.of(found, {})) == {
         "minute": BEGAN,
         **dict(zip(("tenant", "user", "key"), whose, strict=True)),
         **{"code": "c", "times": 2, "limit": "w", "last": "i j"},
