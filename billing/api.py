@@ -105,7 +105,6 @@ from billing.tenants.edits import lock_settings
 from billing.tenants.erasure import held_events_of, is_erased, is_open, requests_of, wait_for_writers
 from billing.tenants.key_links import key_for_link
 from billing.tenants.keys import (
-    DEFAULT_SCOPES,
     KEY_REVOKED,
     SCOPES,
     TENANT_USAGE_SCOPE,
@@ -146,7 +145,6 @@ from billing.tenants.tenancy import (
     CONTROL_CHANNEL,
     DEFAULT_PROJECT,
     PRICES_CHANGED,
-    PRIORITIES,
     ControlNews,
     create_project,
     create_tenant,
@@ -175,7 +173,6 @@ __all__ = [
     "BY_MAX",
     "CONTROL_CHANNEL",
     "DEFAULT_PROJECT",
-    "DEFAULT_SCOPES",
     "KEY_REVOKED",
     "KNOWN_SECONDS",
     "LIMITS_CHANGED",
@@ -185,7 +182,6 @@ __all__ = [
     "PERSON_SESSION_SECONDS",
     "PLATFORM",
     "PRICES_CHANGED",
-    "PRIORITIES",
     "READY_GAP_MS_MAX",
     "READY_INTERVALS_MAX",
     "SAFETY_DAYS_MAX",
