@@ -18,9 +18,10 @@ from chaos.bench.engine_testbed import BenchEngine, BenchInstallation, bench_ins
 from chaos.bench.session.drain import DrainReader
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
+from chaos.installation.testbed import MODEL as BYTES
 from core.redis.pools import announce_pool
 from core.sql.database import Database
-from engine.api import list_models
+from engine.api import resolve_model
 from parley_client import Client
 
 GOAL_SECONDS = 1.5
@@ -133,7 +134,7 @@ async def _two_pools(made: BenchInstallation) -> None:
     """The first is shared; the other is another tenant's, and has a worker too."""
     database = Database(made.site.settings.database_endpoint)
     try:
-        (model,) = await list_models(database)
+        model = await resolve_model(database, made.given.get("model", BYTES))
         await made.asker("owner")
         for pool, payer in ((made.queue.pool, ""), (OTHER, made.tenants["owner"])):
             row = PoolRow(
