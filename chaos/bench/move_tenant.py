@@ -135,6 +135,7 @@ async def _two_pools(made: BenchInstallation) -> None:
     database = Database(made.site.settings.database_endpoint)
     try:
         model = await resolve_model(database, made.given.get("model", BYTES))
+        assert model is not None, "the testbed registers it"
         await made.asker("owner")
         for pool, payer in ((made.queue.pool, ""), (OTHER, made.tenants["owner"])):
             row = PoolRow(
