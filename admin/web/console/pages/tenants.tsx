@@ -38,7 +38,7 @@ export function TenantsPage() {
     { title: "Ended in 24 h", number: true, cell: (row) => count(figures.get(row.tenant)?.ended) },
     { title: "Errors, %", number: true, cell: (row) => <Errors of={figures.get(row.tenant)} /> },
     { title: "Cost this month, USD", number: true, cell: (row) => money(figures.get(row.tenant)?.month_cost) },
-    { title: "Since", number: true, phone: "hide", cell: (row) => <time dateTime={row.created ?? ""} title={row.created ? ago(row.created) : ""}>{date(row.created)}</time> },
+    { title: "Since", right: true, phone: "hide", cell: (row) => <time dateTime={row.created ?? ""} title={row.created ? ago(row.created) : ""}>{date(row.created)}</time> },
   ];
   if (!items) return error ? <Sentence state="unknown" text="Nobody knows the tenants now." detail={sentence(error.detail)} /> : <Loading />;
   return (

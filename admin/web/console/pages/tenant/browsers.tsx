@@ -26,7 +26,7 @@ function BrowserList({ tenant }: { tenant: string }) {
     { title: "Browser", cell: (browser) => browser.agent || NOBODY_KNOWS },
     { title: "Address", cell: (browser) => browser.address || NOBODY_KNOWS },
     { title: "Seen", number: true, phone: "end", cell: (browser) => (browser.seen ? <time dateTime={browser.seen} title={moment(browser.seen)}>{ago(browser.seen)}</time> : NOBODY_KNOWS) },
-    { title: "Ends", number: true, cell: (browser) => date(browser.ends) },
+    { title: "Ends", right: true, cell: (browser) => date(browser.ends) },
     { title: "", number: true, cell: (browser) => may("sessions.revoke") && <button type="button" className="link" aria-label={`Sign out ${browser.user}`} onClick={() => setOpened(browser)}>Sign out…</button> },
   ];
   return (

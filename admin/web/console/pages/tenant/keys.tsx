@@ -36,7 +36,7 @@ export function Keys({ tenant, keys: { items, error, more } }: { tenant: string;
     { title: "Project", cell: (key) => projects.get(key.project) ?? key.project },
     { title: "User", phone: "hide", cell: (key) => (key.shared ? "shared by browsers" : key.user || "any that it names") },
     { title: "State", phone: "end", cell: (key) => <span className="state"><StateShape state={SHAPES[key.state]} /> {stateOf(key)}</span> },
-    { title: "Ends", number: true, cell: (key) => <span title={key.expires ? moment(key.expires) : ""}>{date(key.expires)}</span> },
+    { title: "Ends", right: true, cell: (key) => <span title={key.expires ? moment(key.expires) : ""}>{date(key.expires)}</span> },
     {
       title: "",
       number: true,

@@ -36,7 +36,7 @@ function ProjectList({ tenant }: { tenant: string }) {
     { title: "Project", cell: (project) => <b>{project.name}</b> },
     { title: "Cost center", cell: (project) => project.cost_center || NOBODY_KNOWS },
     { title: "State", phone: "end", cell: (project) => <span className="state"><StateShape state={project.closed ? "cancelled" : "well"} /> {project.closed ? "closed" : "open"}</span> },
-    { title: "Since", number: true, cell: (project) => date(project.created) },
+    { title: "Since", right: true, cell: (project) => date(project.created) },
     { title: "", number: true, cell: (project) => may(project.closed ? "projects.reopen" : "projects.close") && <button type="button" className="link" aria-label={`${project.closed ? "Reopen" : "Close"} project ${project.name}`} onClick={() => setOpened(project)}>{project.closed ? "Reopen…" : "Close…"}</button> },
   ];
   const end = may("projects.create") && <button type="button" className="link" onClick={() => setOpened("new")}>Create project…</button>;

@@ -27,7 +27,7 @@ function UserList({ tenant }: { tenant: string }) {
   const columns: Column<User>[] = [
     { title: "User", cell: (user) => <b>{user.user}</b> },
     { title: "State", phone: "end", cell: (user) => <span className="state"><StateShape state={user.closed ? "cancelled" : "well"} /> {user.closed ? "closed" : "open"}</span> },
-    { title: "Known since", number: true, cell: (user) => date(user.created) },
+    { title: "Known since", right: true, cell: (user) => date(user.created) },
     { title: "", number: true, cell: (user) => may(user.closed ? "users.reopen" : "users.close") && <button type="button" className="link" aria-label={`${user.closed ? "Reopen" : "Close"} ${user.user}`} onClick={() => setOpened(user)}>{user.closed ? "Reopen…" : "Close…"}</button> },
   ];
   const end = may("users.create") && <button type="button" className="link" onClick={() => setOpened("new")}>Add user…</button>;
