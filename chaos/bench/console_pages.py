@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from playwright.async_api import Page, Request
@@ -43,6 +44,12 @@ async def show(page: Page, address: str) -> None:
     """Open a page of the console and wait until it has its data."""
     await page.goto(address, wait_until="networkidle")
     await page.get_by_role("heading", level=1).first.wait_for()
+
+
+async def change_theme(page: Page, theme: Literal["light", "dark"]) -> None:
+    """Have the page that is shown follow a system that is light or dark, and wait until it does."""
+    await page.emulate_media(color_scheme=theme)
+    await page.locator(f"html[data-mantine-color-scheme={theme}]").wait_for(state="attached")
 
 
 async def calls_of(page: Page, address: str) -> list[str]:

@@ -2,9 +2,11 @@
 requests in hand and in line, and figures of the last hour."""
 
 import asyncio
+import math
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from billing.api import PinnedPrices, UsageOwner
 from core.clock import now_ms
@@ -17,8 +19,12 @@ from core.redis.figure_minutes import figures_key
 from core.redis.pools import announce_pool
 from core.tasks import cancel_tasks
 from engine.api import (
+    Append,
+    Claim,
     ClaimOffer,
     Enqueue,
+    Entry,
+    EntryKind,
     PoolQueue,
     PriorityClass,
     RequestInput,
@@ -32,34 +38,57 @@ BEAT_SECONDS = 1.0
 FINGERPRINT = "bench@1"
 SLOTS = 16
 KV_TOKENS = 1_000_000
-WAITING = 10  # in each pool
+PROMPT, ANSWERED, AGO_MS = (200, 4_000), (20, 250), (500, 20_000)  # from, to
 WORKERS_A_NODE = 8
 DAY_MS = 86_400_000
 MINUTES = 60
+MEANS_MS = {"queue_wait": 40, "first_token": 100, "between_tokens": 15}
+ERRORS = 0.002
+
+
+@dataclass(frozen=True)
+class SimulatedPool:
+    """A pool's workers. `waiting`: requests in line; `tenant`: whose requests alone, by id."""
+
+    workers: int
+    model: str = "bench"
+    waiting: int = 10
+    tenant: str = ""
+
+
+def even_pools(workers: int, pools: int) -> dict[str, SimulatedPool]:
+    """So many workers, as evenly as can be in so many pools."""
+    return {f"pool-{at}": SimulatedPool(len(range(at, workers, pools))) for at in range(pools)}
 
 
 class SimulatedWorkers:
-    """So many workers in so many pools, each with `held` requests in hand. `requests`: tenants and ids, those
-    in hand first."""
+    """The workers of some pools. `requests`: tenants and ids of those in hand, then of those in line."""
 
-    def __init__(self, redis: RedisClient, settings: Settings, workers: int, pools: int) -> None:
+    def __init__(self, redis: RedisClient, settings: Settings, pools: Mapping[str, SimulatedPool]) -> None:
         self._redis = redis
+        self._of = pools
         self._settings = settings.model_copy(update={"worker_lease_ms": 10_000})
         self._chance = random.Random("simulated workers")
-        self._pools = [PoolQueue(redis, f"pool-{at}", self._settings) for at in range(pools)]
-        self._workers = [(f"w{at}", self._pools[at % pools]) for at in range(workers)]
+        self._pools = [PoolQueue(redis, name, self._settings) for name in pools]
+        self._workers = [
+            (f"{of.pool}-w{at}", of) for of in self._pools for at in range(pools[of.pool].workers)
+        ]
+        self._held = 0
         self.requests: list[tuple[str, str]] = []
 
     async def begin(self, tenants: Sequence[str], held: int) -> None:
-        """Register them, and have them take requests of these tenants; some more wait."""
+        """Register them, and have each take `held` requests of these tenants and begin answers; more wait."""
+        self._held = held
         for queue in self._pools:
             await announce_pool(self._redis, self._settings, queue.pool)
         for name, queue in self._workers:
-            await queue.register(name, FINGERPRINT, self._facts())
+            await queue.register(name, FINGERPRINT, self._facts(queue))
             await self._enqueue(queue, tenants, held)
-            await queue.claim(name, 1, ClaimOffer(FINGERPRINT, held, KV_TOKENS, KV_TOKENS))
+            offer = ClaimOffer(FINGERPRINT, held, KV_TOKENS, KV_TOKENS)
+            taken = await queue.claim(name, 1, offer)
+            await queue.append(name, [self._begun(each) for each in taken.claims])
         for queue in self._pools:
-            await self._enqueue(queue, tenants, WAITING)
+            await self._enqueue(queue, tenants, self._of[queue.pool].waiting)
         await self._count_minutes()
 
     @asynccontextmanager
@@ -78,7 +107,7 @@ class SimulatedWorkers:
             await self._beat()
 
     async def _beat(self) -> None:
-        await asyncio.gather(*(queue.renew(name, 30, self._facts()) for name, queue in self._workers))
+        await asyncio.gather(*(queue.renew(name, 30, self._facts(queue)) for name, queue in self._workers))
         for queue in self._pools:
             own = [name for name, of in self._workers if of is queue]
             for at in range(0, len(own), WORKERS_A_NODE):
@@ -88,14 +117,19 @@ class SimulatedWorkers:
                 ]
                 await PoolNodes(queue).report(NodeReport(f"s{at}", f"node-{at}", 1, slots))
 
-    def _facts(self) -> dict[str, object]:
+    def _facts(self, queue: PoolQueue) -> dict[str, object]:
         chance = self._chance.random()
-        facts = {"kv_tokens": KV_TOKENS, "slots": SLOTS, "model": "bench", "version": "1", "node": "node-0"}
-        return {**facts, "running": 8, "kv_usage": round(chance, 3), "step_age_ms": round(60 * chance)}
+        facts = {"kv_tokens": KV_TOKENS, "slots": SLOTS, "model": self._of[queue.pool].model, "version": "1"}
+        facts |= {"node": "node-0", "running": self._held, "kv_usage": round(0.2 + 0.6 * chance, 3)}
+        return {**facts, "step_age_ms": round(20 + 40 * chance)}
 
     async def _enqueue(self, queue: PoolQueue, tenants: Sequence[str], number: int) -> None:
         for _ in range(number):
-            request = _request(self._chance.choice(tenants))
+            pool, (prompt, ago_ms) = (
+                self._of[queue.pool],
+                (self._chance.randint(*each) for each in (PROMPT, AGO_MS)),
+            )
+            request = _request(pool.tenant or self._chance.choice(tenants), pool.model, prompt, ago_ms)
             await queue.enqueue(request)
             self.requests.append((request.tenant, request.id))
 
@@ -103,43 +137,62 @@ class SimulatedWorkers:
         """What a busy hour leaves in the minutes that the console reads."""
         last = now_ms()
         for at in range(MINUTES):
-            figures = RequestFigures()
-            for _ in range(200):
+            figures, wave = RequestFigures(), 0.85 + 0.15 * math.sin(at / 9) + 0.05 * self._chance.random()
+            for _ in range(round(200 * wave)):
                 for priority in PriorityClass:
-                    for metric in ("queue_wait", "first_token", "between_tokens"):
-                        figures.series(metric, priority).observe(round(self._chance.expovariate(1 / 100)))
-                    figures.ended(priority, "stop", round(self._chance.expovariate(1 / 5_000)))
-            figures.add("output_tokens", 300_000)
-            for queue in self._pools:
-                figures.sample(queue.pool, {"running": 80, "slots": 160, "waiting.interactive": 10})
+                    for metric, mean_ms in MEANS_MS.items():
+                        figures.series(metric, priority).observe(round(self._chance.expovariate(1 / mean_ms)))
+                    outcome = "error" if self._chance.random() < ERRORS else "stop"
+                    figures.ended(priority, outcome, round(self._chance.expovariate(1 / 5_000)))
+            figures.add("output_tokens", round(300_000 * wave))
+            for name, pool in self._of.items():
+                running = round(pool.workers * self._held * wave)
+                levels = {"running": running, "slots": pool.workers * SLOTS}
+                figures.sample(name, {**levels, "waiting.interactive": pool.waiting})
             key = figures_key(self._settings.installation, last - at * MINUTE_MS)
             commands = [("HINCRBY", key, name, count) for name, count in figures.take().items()]
             await self._redis.all_at_once(commands)
 
+    def _begun(self, claim: Claim) -> Append:
+        """The beginning of an answer."""
+        number = self._chance.randint(*ANSWERED)
+        text = Entry(o=claim.o + 1, k=EntryKind.TEXT, x="…", p=0, r=1, i=number)
+        return Append(
+            tenant=claim.tenant,
+            id=claim.id,
+            ck=claim.ck,
+            n0=claim.n,
+            o0=claim.o,
+            raw=1,
+            visible=1,
+            tokens=bytes(4 * number),
+            entries=[text],
+        )
 
-def _request(tenant: str) -> Enqueue:
+
+def _request(tenant: str, model: str, prompt_tokens: int, ago_ms: int) -> Enqueue:
     now = now_ms()
     asked = RequestInput(
         prompt=b"\x01\x00\x00\x00",
         sampling=Sampling(max_tokens=256),
         owner=UsageOwner(project="bench", key="bench"),
         prices=PinnedPrices(book="bench", version=1, input_nano=1, cached_input_nano=1, output_nano=1),
-        model="bench",
+        model=model,
         fingerprint=FINGERPRINT,
-        accepted_ms=now,
+        accepted_ms=now - ago_ms,
         deadline_ms=now + DAY_MS,
     )
     return Enqueue(
         tenant=tenant,
-        id=uuid7(now),
+        id=uuid7(now - ago_ms),
         body_hash="bench",
         input=input_encoder.encode(asked),
         fingerprint=FINGERPRINT,
-        prompt_tokens=1,
+        prompt_tokens=prompt_tokens,
         max_tokens=256,
         deadline_ms=now + DAY_MS,
-        accepted_ms=now,
+        accepted_ms=now - ago_ms,
         granted=256,
-        model="bench",
+        model=model,
         no_reader_ms=DAY_MS,
     )

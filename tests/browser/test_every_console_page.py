@@ -2,6 +2,7 @@
 forgotten."""
 
 from collections.abc import AsyncGenerator
+from typing import Literal
 
 import pytest
 import pytest_asyncio
@@ -10,8 +11,8 @@ from playwright.async_api import Request, ViewportSize, expect
 from billing.seeding.fill import seed_settings
 from billing.seeding.shapes import SeedShape
 from billing.seeding.usage_posting import post_seeded_usage
-from chaos.bench.console_pages import console_pages, show
-from chaos.bench.simulated_workers import SimulatedWorkers
+from chaos.bench.console_pages import change_theme, console_pages, show
+from chaos.bench.simulated_workers import SimulatedWorkers, even_pools
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.redis.client import connect
@@ -27,6 +28,7 @@ WIDE = ViewportSize(width=1440, height=900)
 PHONE = ViewportSize(width=390, height=844)
 SCRIPT_BYTES_MAX = 400_000  # compressed, of a page that is opened first
 SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+THEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 PAGES = console_pages()
 
 
@@ -38,7 +40,7 @@ async def examples(settings: Settings, sqlite: Database) -> AsyncGenerator[tuple
     await post_seeded_usage(sqlite, shape, seeded.sources, settings.pool)
     async with running_console(settings) as url:
         redis = connect(settings)
-        simulated = SimulatedWorkers(redis, settings, workers=3, pools=2)
+        simulated = SimulatedWorkers(redis, settings, even_pools(workers=3, pools=2))
         await simulated.begin([each.tenant for each in seeded.sources], held=2)
         async with simulated.beating():
             tenant, request = simulated.requests[0]
@@ -60,8 +62,8 @@ async def test_each_page_keeps_the_policy_in_both_themes_at_both_widths(
         await show(page, url + each.address(named))
         for width in (WIDE, PHONE):
             await page.set_viewport_size(width)
-            for scheme in ("light", "dark"):
-                await page.emulate_media(color_scheme=scheme)
+            for scheme in THEMES:
+                await change_theme(page, scheme)
                 seen = f"{each.name}, {width['width']} px, {scheme}"
                 faults += [f"{seen}: {found}" for found in await watched.axe()]
             faults += [f"{each.name} scrolls sideways at {width['width']} px"] * await page.evaluate(SIDEWAYS)
