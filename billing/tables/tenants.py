@@ -5,10 +5,20 @@ Usage rows hold no foreign keys: an ended request is posted whatever became of i
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint, text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    ForeignKeyConstraint,
+    Index,
+    UniqueConstraint,
+    column,
+    text,
+)
 from sqlmodel import Field
 
 from core.sql.database import TableBase
+from core.sql.lower_case import lower_case
 
 HAS_VERDICTS = text("CAST(safety_verdicts AS TEXT) <> '{}'")  # of few rows, whose index stands in safety.py
 PLATFORM = ""  # tenant_id of the platform's own rows, such as price books for all tenants
@@ -106,6 +116,8 @@ class TenantUser(TableBase, table=True):
     __table_args__ = (
         UniqueConstraint("tenant_id", "name", name="uq_tenant_user_name"),
         ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_tenant_user_tenant"),
+        Index("ix_tenant_user_id", "id"),
+        Index("ix_tenant_user_lower_name", lower_case(column("name"))),
     )
 
     tenant_id: str = Field(primary_key=True)
@@ -130,6 +142,8 @@ class ApiKey(TableBase, table=True):
         ForeignKeyConstraint(
             ["tenant_id", "rotated_from"], ["api_key.tenant_id", "api_key.id"], name="fk_api_key_rotated"
         ),
+        Index("ix_api_key_id", "id"),
+        Index("ix_api_key_lower_name", lower_case(column("name"))),
     )
 
     tenant_id: str = Field(primary_key=True)

@@ -1,6 +1,6 @@
 """Finds tenants, users and keys by an id, a name or the beginning of one. For operators.
 
-What is exact is looked up by index; beginnings of names are read until enough are found.
+All is looked up by index, but for tenants, who are few.
 """
 
 import re
@@ -9,11 +9,12 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from sqlalchemy import or_
-from sqlmodel import col, func
+from sqlalchemy import and_, or_
+from sqlmodel import col
 
 from billing.tables.tenants import ApiKey, Tenant, TenantUser
 from core.sql.database import Database
+from core.sql.lower_case import begins_with, same_letters
 from core.sql.selects import select_columns, untyped
 
 # A key as people have it before them: its prefix, or all of its secret, of which the rest is not looked at.
@@ -45,28 +46,26 @@ async def things_named(db: Database, kind: ThingKind, text: str, most: int) -> l
         case ThingKind.TENANT:
             where = [or_(col(Tenant.tenant_id) == text, col(Tenant.name) == text)]
         case ThingKind.USER:
-            where = [or_(col(TenantUser.id) == text, col(TenantUser.name) == text)]
+            where = [or_(col(TenantUser.id) == text, _is(col(TenantUser.name), text))]
         case ThingKind.KEY:
             prefix = key_prefix_of(text)
-            where = [or_(col(ApiKey.id) == text, col(ApiKey.prefix) == prefix, col(ApiKey.name) == text)]
+            named = _is(col(ApiKey.name), text)
+            where = [or_(col(ApiKey.id) == text, col(ApiKey.prefix) == prefix, named)]
     return await _read(db, kind, where, most)
 
 
 async def things_beginning(db: Database, kind: ThingKind, text: str, most: int) -> list[NamedThing]:
     """Things of a kind whose name begins so, in whichever case; of keys, the prefix too."""
-
-    def begins(column: Any) -> Any:
-        return func.lower(column).startswith(text.lower(), autoescape=True)
-
     match kind:
         case ThingKind.TENANT:
-            where = [begins(col(Tenant.name))]
+            where = [begins_with(col(Tenant.name), text)]
         case ThingKind.USER:
-            where = [begins(col(TenantUser.name))]
+            where = [begins_with(col(TenantUser.name), text)]
         case ThingKind.KEY:
             prefix = key_prefix_of(text)
             among = col(ApiKey.prefix).between(prefix, f"{prefix}{PREFIX_END}") if prefix else None
-            where = [begins(col(ApiKey.name)) if among is None else or_(among, begins(col(ApiKey.name)))]
+            named = begins_with(col(ApiKey.name), text)
+            where = [named if among is None else or_(among, named)]
     return await _read(db, kind, where, most)
 
 
@@ -74,6 +73,10 @@ def key_prefix_of(text: str) -> str:
     """The prefix of a key, or its beginning, in what is before somebody; empty: there is none. Pure."""
     match = KEY.fullmatch(text)
     return match[1] if match else ""
+
+
+def _is(column: Any, text: str) -> Any:
+    return and_(same_letters(column, text), column == text)
 
 
 async def _read(db: Database, kind: ThingKind, where: Sequence[Any], most: int) -> list[NamedThing]:

@@ -34,6 +34,12 @@ def maybe_numbers(*names: str) -> list[sa.Column[int]]:
     return [sa.Column(name, sa.BigInteger()) for name in names]
 
 
+def lower_index(name: str, table: str, column: str) -> None:
+    """Make an index of a text in lower case, in the order of code points."""
+    order = ' COLLATE "C"' if op.get_context().dialect.name == "postgresql" else ""
+    op.create_index(name, table, [sa.text(f"lower({column}){order}")])
+
+
 def partial_index(name: str, table: str, columns: list[str], where: str, unique: bool = False) -> None:
     """Make an index of the rows of which `where` holds."""
     of = sa.text(where)

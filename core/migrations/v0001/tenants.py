@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from core.migrations.v0001.columns import (
+    lower_index,
     maybe_numbers,
     maybe_texts,
     number_keys,
@@ -111,6 +112,8 @@ def _people() -> None:
         sa.UniqueConstraint("tenant_id", "name", name="uq_tenant_user_name"),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_tenant_user_tenant"),
     )
+    op.create_index("ix_tenant_user_id", "tenant_user", ["id"])
+    lower_index("ix_tenant_user_lower_name", "tenant_user", "name")
     op.create_table(
         "api_key",
         *text_keys("tenant_id", "id"),
@@ -131,6 +134,8 @@ def _people() -> None:
             ["tenant_id", "rotated_from"], ["api_key.tenant_id", "api_key.id"], name="fk_api_key_rotated"
         ),
     )
+    op.create_index("ix_api_key_id", "api_key", ["id"])
+    lower_index("ix_api_key_lower_name", "api_key", "name")
     op.create_table(
         "browser_session",
         *text_keys("tenant_id", "id"),

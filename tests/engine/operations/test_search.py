@@ -1,13 +1,16 @@
 """One question over requests, tenants, users, keys and workers: what is found, by whom, in which order."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from sqlalchemy import event, text
 
 from billing.api import OperationActor, Stores
 from billing.audit.log import list_rows
 from billing.posting.biller import post
 from billing.tenants.keys import create_key
+from billing.tenants.search import ThingKind, things_beginning, things_named
 from billing.tenants.tenancy import create_tenant, find_project
 from billing.tenants.users import create_user
 from billing.unit_of_work.perform import answer_of
@@ -68,8 +71,8 @@ async def test_each_kind_is_found_by_what_people_have_of_it(stores: Stores) -> N
     assert sorted(told(await hits(stores, "AN"))) == [(*each[:3], False) for each in users]
     (tenant, *_, key, _) = await hits(stores, "acme")
     prefix = key.title.partition("(")[2].rstrip(")")
-    for text in (prefix, prefix.removeprefix("pk_"), f"{prefix}_{'0' * 48}", key.id):
-        assert told(await hits(stores, text)) == [("key", "acme backend", "acme", True)], text
+    for asked in (prefix, prefix.removeprefix("pk_"), f"{prefix}_{'0' * 48}", key.id):
+        assert told(await hits(stores, asked)) == [("key", "acme backend", "acme", True)], asked
     assert told(await hits(stores, prefix[:8])) == [("key", "acme backend", "acme", False)]
     assert told(await hits(stores, tenant.id)) == [("tenant", "acme", "acme", True)]
     assert told(await hits(stores, "node1-w1")) == [("worker", "node1-w1", "", True)]
@@ -118,3 +121,45 @@ async def test_what_the_books_know_is_found_without_redis(stores: Stores) -> Non
     answer = await answer_of(find_anything, alone, staff(Role.OWNER), SearchQuestion(q="acme"))
     assert answer.items[0].title == "acme"
     assert "Redis does not answer" in answer.unread
+
+
+@pytest.mark.parametrize("kind", [ThingKind.USER, ThingKind.KEY])
+@pytest.mark.parametrize("find", [things_named, things_beginning])
+async def test_names_are_found_by_an_index(stores: Stores, kind: ThingKind, find: Any) -> None:
+    """Among a thousand users and keys too: no table of theirs is read through."""
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) "
+    postgres = stores.db.engine.dialect.name == "postgresql"
+    asked: list[tuple[str, Any]] = []
+
+    def heard(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
+        asked.append((statement, parameters))
+
+    async with stores.db.engine.begin() as connection:
+        users = "SELECT tenant_id, 'u' || i, 'Bob' || i, 0, NULL, NULL FROM tenant, n WHERE name = 'acme'"
+        await connection.execute(text(f"{many} INSERT INTO tenant_user {users}"))
+        columns = "tenant_id, id, project_id, name, prefix, secret_sha256, user_id, shared, owner_key, scopes"
+        copied = columns.replace(" id,", " 'k' || i,").replace(" name,", " 'Bob' || i,")
+        copied = copied.replace(" prefix,", " 'x' || i,")
+        more = "priority_max, created_ms"
+        await connection.execute(
+            text(
+                f"{many} INSERT INTO api_key ({columns}, {more}) SELECT {copied}, {more} FROM api_key, n "
+                "WHERE name = 'acme backend'"
+            )
+        )
+        await connection.execute(text("ANALYZE"))
+    event.listen(stores.db.engine.sync_engine, "before_cursor_execute", heard)
+    try:
+        found = await find(stores.db, kind, "Bob1999", 5)
+    finally:
+        event.remove(stores.db.engine.sync_engine, "before_cursor_execute", heard)
+    assert [each.title.partition(" (")[0] for each in found] == ["Bob1999"]
+    (statement, parameters) = asked[-1]
+    async with stores.db.engine.connect() as connection:
+        explained = "EXPLAIN" if postgres else "EXPLAIN QUERY PLAN"
+        rows = (await connection.exec_driver_sql(f"{explained} {statement}", parameters)).all()
+    plan = "\n".join(" ".join(map(str, row)) for row in rows)
+    table = "tenant_user" if kind is ThingKind.USER else "api_key"
+    assert f"ix_{table}_lower_name" in plan, plan
+    assert f"Seq Scan on {table}" not in plan, plan
+    assert f"SCAN {table}" not in plan, plan
