@@ -29,7 +29,7 @@ from chaos.bench.api_lists.installation import owner_code, running_consoles, sig
 from chaos.bench.billing import billing_testbed, running_biller
 from chaos.bench.console_pages import ConsolePage, change_theme, console_pages, show
 from chaos.bench.seeded_books import opened
-from chaos.bench.simulated_workers import SimulatedPool, SimulatedWorkers
+from chaos.bench.simulated_workers import PoolOfWorkers, SimulatedWorkers
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient, connect
@@ -52,12 +52,12 @@ QUALITY = 82
 BYTES_MAX = 150_000
 
 
-def pools_for(acme: str) -> dict[str, SimulatedPool]:
+def pools_for(acme: str) -> dict[str, PoolOfWorkers]:
     """Two that are shared and one that acme has for itself."""
     return {
-        POOL: SimulatedPool(6, "qwen3-8b", waiting=0),
-        "eu-2": SimulatedPool(4, "llama-3.3-70b", waiting=0),
-        "acme-1": SimulatedPool(2, "qwen3-8b", waiting=0, tenant=acme),
+        POOL: PoolOfWorkers(6, "qwen3-8b", waiting=0),
+        "eu-2": PoolOfWorkers(4, "llama-3.3-70b", waiting=0),
+        "acme-1": PoolOfWorkers(2, "qwen3-8b", waiting=0, tenant=acme),
     }
 
 
@@ -104,7 +104,7 @@ async def seeded(settings: Settings, db: Database, redis: RedisClient) -> Mappin
     return {each.name: each.tenant_id for each in await list_tenants(db)}
 
 
-async def write_pools(db: Database, pools: Mapping[str, SimulatedPool]) -> None:
+async def write_pools(db: Database, pools: Mapping[str, PoolOfWorkers]) -> None:
     """What the pools should be, and their workers' last hours."""
     now = now_ms()
     begun = (now // HOUR_MS - HOURS) * HOUR_MS

@@ -47,7 +47,7 @@ ERRORS = 0.002
 
 
 @dataclass(frozen=True)
-class SimulatedPool:
+class PoolOfWorkers:
     """A pool's workers. `waiting`: requests in line; `tenant`: whose requests alone, by id."""
 
     workers: int
@@ -56,15 +56,15 @@ class SimulatedPool:
     tenant: str = ""
 
 
-def even_pools(workers: int, pools: int) -> dict[str, SimulatedPool]:
+def even_pools(workers: int, pools: int) -> dict[str, PoolOfWorkers]:
     """So many workers, as evenly as can be in so many pools."""
-    return {f"pool-{at}": SimulatedPool(len(range(at, workers, pools))) for at in range(pools)}
+    return {f"pool-{at}": PoolOfWorkers(len(range(at, workers, pools))) for at in range(pools)}
 
 
 class SimulatedWorkers:
     """The workers of some pools. `requests`: tenants and ids of those in hand, then of those in line."""
 
-    def __init__(self, redis: RedisClient, settings: Settings, pools: Mapping[str, SimulatedPool]) -> None:
+    def __init__(self, redis: RedisClient, settings: Settings, pools: Mapping[str, PoolOfWorkers]) -> None:
         self._redis = redis
         self._of = pools
         self._settings = settings.model_copy(update={"worker_lease_ms": 10_000})
