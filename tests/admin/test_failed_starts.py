@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from admin import console
 from admin.child_processes import ChildProcess
+from admin.own_pool import WantedPool
 from admin.up import PlatformStart
 from billing.posting import biller
 from core.access.processes import BILLER
@@ -64,7 +65,7 @@ async def _a_worker(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def _up(settings: Settings, stop: asyncio.Event) -> None:
-    await PlatformStart(settings, 1, "model", as_json=True).run(stop)
+    await PlatformStart(settings, WantedPool("model", True, 1), as_json=True).run(stop)
 
 
 @pytest.mark.parametrize(
@@ -164,11 +165,11 @@ async def test_up_ends_where_a_child_cannot_be_started(
     settings = _settings(home, redis_url)
 
     async def serve(settings: Settings, stop: asyncio.Event) -> None:
-        await soon(PlatformStart(settings, 1, "model", as_json=True).run(stop))
+        await soon(PlatformStart(settings, WantedPool("model", True, 1), as_json=True).run(stop))
 
     assert await refused(serve, settings) == "cannot start python: Permission denied"
     assert sorted(stopped) == sorted(
-        ["gateway", "console-operators", "console-tenants", "biller", "supervisor"] * 2
+        ["gateway", "console-operators", "console-tenants", "biller", "fleet"] * 2
     )
 
 

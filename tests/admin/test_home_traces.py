@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from admin.home_traces import require_its_database, traces_in
+from admin.own_pool import WantedPool
 from admin.up import PlatformStart
 from chaos.installation import postgres
 from core.configuration.settings import Settings
@@ -35,7 +36,9 @@ async def test_a_home_whose_database_is_gone_is_refused(home: Path, trace: str):
     nothing is made."""
     TRACES[trace](home)
     with pytest.raises(StartupError) as refused:
-        await PlatformStart(settings_in(home), 1, "model", as_json=True).run(asyncio.Event())
+        await PlatformStart(settings_in(home), WantedPool("model", True, 1), as_json=True).run(
+            asyncio.Event()
+        )
     for words in (str(home), trace, f"{home}/parley.db", "parley restore", "--new-database"):
         assert words in str(refused.value)
     assert not [name for name in os.listdir(home) if name.startswith("parley.db")]

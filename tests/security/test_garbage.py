@@ -13,7 +13,7 @@ from billing.booking.assess import _metadata as labels  # pyright: ignore[report
 from billing.reconciliation.pools import _row as engine_hour  # pyright: ignore[reportPrivateUsage]
 from billing.usage import read_event
 from core.redis.unreadable import Unreadable, read
-from engine.lifecycle.migration import _need  # pyright: ignore[reportPrivateUsage]
+from engine.lifecycle.migration import tokens_needed
 from engine.node.reports import _order, _report  # pyright: ignore[reportPrivateUsage]
 from engine.queue import script_replies
 from engine.queue.notifications import _hints, _wake  # pyright: ignore[reportPrivateUsage]
@@ -54,7 +54,7 @@ def a_log_entry(data: bytes) -> None:
 READERS: dict[str, Callable[[bytes], object]] = {
     "usage event": read_event,
     "input": lambda data: read("input", input_decoder.decode, data),
-    "size of an input": _need,
+    "size of an input": tokens_needed,
     "labels": labels,
     "log entry": a_log_entry,
     "hint": lambda data: _hints("default", data),

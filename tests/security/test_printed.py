@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from admin.child_processes import ChildProcess
+from admin.own_pool import WantedPool
 from admin.up import PlatformStart
 from core.access.processes import GATEWAY
 from core.cli import main
@@ -210,7 +211,7 @@ def test_a_child_s_last_words_do_not_end_parley_up(settings: Settings, capsys: p
     log = settings.home / "logs" / "gateway.log"
     log.parent.mkdir()
     log.write_text(f"all is well\n[bold]{HOSTILE.split(chr(13))[0]}")
-    up = PlatformStart(settings, 1, "smollm2", as_json=False)
+    up = PlatformStart(settings, WantedPool("smollm2", True, 1), as_json=False)
     child = ChildProcess(GATEWAY, [], settings.home, {}, up._say)
     up._say(f"gateway ended with code 1 and is started again: {child._last_line()}")
     said = capsys.readouterr().err

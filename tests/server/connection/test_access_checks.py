@@ -41,6 +41,12 @@ class CheckedPeer:
     def put_out(self) -> None:
         """See OpenSocket."""
 
+    def facts(self) -> None:
+        """See OpenSocket."""
+
+    def standing(self, id: str) -> None:
+        """See OpenSocket."""
+
 
 @dataclass
 class FreshAccess:
