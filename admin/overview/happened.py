@@ -63,8 +63,8 @@ def _change(row: AuditLog, names: Mapping[str, str]) -> OverviewEvent:
     verb = row.action.partition(".")[2]
     subject = _subject(row, {**before, **after}, names)
     words = [subject, "were" if subject.endswith("s") else "was", _participle(verb)]
-    if verb == "assign" and (tenant := after.get("tenant_id")):
-        words.append(f"to {names.get(tenant, tenant)}")
+    if row.action == "pool.create" and (tenant := after.get("tenant_id")):
+        words.append(f"for {names.get(tenant, tenant)}")
     said = " ".join(words) + _changed(before, after)
     if reason := after.get("reason"):
         said += f": “{reason}”"
@@ -78,7 +78,8 @@ def _subject(row: AuditLog, facts: Mapping[str, Any], names: Mapping[str, str]) 
     whose = "" if row.tenant_id == PLATFORM else names.get(row.tenant_id, row.tenant_id)
     if noun == "tenant":
         return f"{noun} {whose or names.get(row.target, row.target)}"
-    named = next((str(facts[name]) for name in NAMES if facts.get(name)), "").replace("_", " ")
+    names_it = () if noun == "pool" else NAMES  # its target is its name
+    named = next((str(facts[name]) for name in names_it if facts.get(name)), "").replace("_", " ")
     if not named and row.target != row.tenant_id:
         named = _short(row.target)
     return f"{f'{whose}: ' if whose else ''}{noun} {named}".rstrip()

@@ -22,6 +22,7 @@ from billing.pages import (
     tenant_names,
     users_in,
 )
+from billing.pools import read_pools
 from core.configuration.settings import Settings
 from core.observability.recent_figures import RecentFigures
 from core.redis.client import RedisClient
@@ -73,9 +74,12 @@ async def _unread(redis: RedisClient, pools: Sequence[str]) -> EndedStreams:
 
 
 async def _of_sql(db: Database) -> SqlFacts:
-    models: dict[str, list[str]] = {}
-    for model in await list_models(db):
-        models.setdefault(model.pool, []).append(model.name)
+    rows = await read_pools(db)
+    models = {each.pool: [each.model] for each in rows if each.workers and not each.draining}
+    desired, named = {each.model for each in rows}, {each.pool for each in rows}
+    for model in await list_models(db):  # pools that are only run
+        if model.name not in desired and model.pool not in named:
+            models.setdefault(model.pool, []).append(model.name)
     noisy = (await list_findings(db))[:NOISY_MAX]
     owners, quarantined = await present_owners(db), await count_quarantined(db)
     return SqlFacts(owners, models, await last_run(db), await _changes(db), noisy, quarantined)

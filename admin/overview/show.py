@@ -35,7 +35,7 @@ class ShowOverview(msgspec.Struct, frozen=True):
     "GET /overview",
     may=STAFF,
     uses=Uses(
-        reads="tenant tenant_user pool_owner model_version noisy_finding usage_quarantine recon_mark "
+        reads="tenant tenant_user pool pool_owner model_version noisy_finding usage_quarantine recon_mark "
         "audit_head audit_log",
         keys=(*WORKER_READS, "P:age:", "P:act:", "P:ended", POOLS, FIGURES),
     ),

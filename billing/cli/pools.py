@@ -20,7 +20,6 @@ from billing.operations.gpu_commitments import (
     SetGpuCost,
 )
 from billing.operations.pool_usage import AskPoolUsage, PoolUseFacts
-from billing.operations.pools import AssignPool, SharePool
 from billing.unit_of_work.listing import ListQuestion
 from core.errors import StartupError
 from core.operations import MoneyAmount
@@ -58,23 +57,6 @@ def owners_command(ask: ListQuestion, how: CommandTerms) -> None:
     """List pools' owners, present and past."""
     rows = [facts_of(each, how.as_json) for each in all_pages(pools.list_pool_owners, ask, how)]
     show_table(rows, how.as_json, "no pool was ever dedicated: all are shared")
-
-
-@pools_command.command("assign")
-@asks(pools.assign_pool, arguments=POOL)
-def assign_command(ask: AssignPool, how: CommandTerms) -> None:
-    """Dedicate a pool to a tenant from now on: its ready GPU-seconds are billed.
-
-    Of a pool that was created use `parley pools edit` instead. Route models to it with `parley models route`.
-    """
-    show(facts_of(answered(pools.assign_pool, ask, how), how.as_json), how.as_json)
-
-
-@pools_command.command("share")
-@asks(pools.share_pool, arguments=POOL)
-def share_command(ask: SharePool, how: CommandTerms) -> None:
-    """Share a dedicated pool again, from now on."""
-    show(facts_of(answered(pools.share_pool, ask, how), how.as_json), how.as_json)
 
 
 @pools_command.command("usage")

@@ -64,7 +64,7 @@ async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitme
             raise bad_request(f"a tenant has at most {COMMITMENTS_MAX} commitments to GPUs")
         if terms.pool and await owner_of(session, terms.pool) != tenant_id:
             message = f"the tenant has no pool {terms.pool!r}"
-            raise unknown(message, field="pool", see=see_help("pools.assign"))
+            raise unknown(message, field="pool", see=see_help("pools.create"))
         row = Commitment(
             tenant_id=tenant_id,
             id=uuid7(now),

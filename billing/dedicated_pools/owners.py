@@ -1,40 +1,14 @@
-"""Owners of pools: each is dedicated to a tenant from a time on, or shared."""
+"""History of pools' owners: each was dedicated to a tenant from a time on, or shared."""
 
 from collections.abc import Sequence
 
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.audit.log import record
 from billing.dedicated_pools.hours import PoolOwnership
 from billing.tables.dedicated_pools import PoolOwner
-from billing.tables.pools import SHARED, PoolRow
-from billing.tables.tenants import PLATFORM
-from billing.tenants.edits import lock_settings
-from core.clock import now_ms
-from core.errors import bad_request, see_help
+from billing.tables.pools import SHARED
 from core.sql.database import Database
-
-
-async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str = "") -> PoolOwner:
-    """Dedicate the pool to this tenant from now on: its ready GPU-seconds are billed, to the project where
-    one is named. Raises Refused where it is another's."""
-    async with db.transaction() as session:
-        await lock_settings(session, PLATFORM)
-        last = await _changeable(session, pool)
-        if last is not None and last.tenant_id not in (SHARED, tenant_id):
-            raise bad_request(f"the pool {pool!r} is another tenant's: release it first", field="pool")
-        return await _recorded(session, pool, PoolOwnership(now_ms(), tenant_id, project_id), last)
-
-
-async def share_pool(db: Database, pool: str) -> PoolOwner:
-    """Share the pool from now on. Raises Refused where it is shared."""
-    async with db.transaction() as session:
-        await lock_settings(session, PLATFORM)
-        last = await _changeable(session, pool)
-        if last is None or last.tenant_id == SHARED:
-            raise bad_request(f"the pool {pool!r} is nobody's", field="pool")
-        return await _recorded(session, pool, PoolOwnership(now_ms(), SHARED), last)
 
 
 async def write_owner(session: AsyncSession, pool: str, owned: PoolOwnership) -> PoolOwner | None:
@@ -53,26 +27,6 @@ async def write_owner(session: AsyncSession, pool: str, owned: PoolOwnership) ->
     session.add(row)
     await session.flush()
     return row
-
-
-async def _recorded(
-    session: AsyncSession, pool: str, owned: PoolOwnership, last: PoolOwner | None
-) -> PoolOwner:
-    row = await write_owner(session, pool, owned)
-    assert row is not None  # it is dedicated, or was
-    if row is not last:
-        await record(session, PLATFORM, "pool.assign" if row.tenant_id else "pool.release", pool, last, row)
-    return row
-
-
-async def _changeable(session: AsyncSession, pool: str) -> PoolOwner | None:
-    """The last note of a pool's owner. Raises Refused where `pool` says whose it is: edit that."""
-    if await session.get(PoolRow, pool) is not None:
-        known = see_help("pools.edit")
-        raise bad_request(
-            f"whose the pool {pool!r} is stands with the pool: edit it", field="pool", see=known
-        )
-    return await last_owner(session, pool)
 
 
 async def last_owner(session: AsyncSession, pool: str) -> PoolOwner | None:

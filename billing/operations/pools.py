@@ -1,14 +1,12 @@
-"""Operations on owners of pools: a pool is dedicated to a tenant from a time on, or shared."""
+"""Operations on the history of pools' owners, and what operations on pools share."""
 
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 from sqlmodel import col, select
 
-from billing.dedicated_pools import owners
 from billing.dedicated_pools.commitments import gpu_commitments_of
-from billing.operations.shared_fields import AUDIT, TenantName
 from billing.prices.book import ANY_MODEL, gpu_price, pinned_prices
 from billing.tables.dedicated_pools import PoolOwner
 from billing.tables.tenants import Tenant
@@ -17,28 +15,13 @@ from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
 from core.errors import Refused, see, unknown
-from core.operations import OPERATORS, STAFF, ListedPage, Uses, operation
+from core.operations import STAFF, ListedPage, Uses, operation
 
 SHARED = "(shared)"
 NO_PRICE = "its price book has no price for any GPU (`*`): hours of types without one wait unbilled"
 BILLS_TOKENS = "its price book bills tokens too"
 
 PoolName = Annotated[str, Meta(description="The pool's name.")]
-
-
-class SharePool(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pool."""
-
-    pool: PoolName
-
-
-class AssignPool(SharePool, frozen=True, kw_only=True):
-    """Whose the pool is to be."""
-
-    tenant: TenantName
-    project: Annotated[
-        str | None, Meta(description="Whose cost center is charged (name or id); by default nobody's.")
-    ] = None
 
 
 class OwnedPool(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,15 +31,6 @@ class OwnedPool(msgspec.Struct, frozen=True, kw_only=True):
     start: str | None = msgspec.field(name="from")
     tenant: str
     project: str
-
-
-class PoolDedication(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose a pool is from now on. `note`: a warning of the owner's prices, or empty."""
-
-    pool: str
-    tenant: str
-    start: str | None = msgspec.field(name="from")
-    note: str | UnsetType = UNSET
 
 
 @operation("pools.owners", "GET /pools/owners", may=STAFF, uses=Uses(reads="pool_owner tenant"))
@@ -77,40 +51,6 @@ async def list_pool_owners(look: Look, ask: ListQuestion) -> ListedPage[OwnedPoo
         ],
         page.next,
     )
-
-
-@operation(
-    "pools.assign",
-    "POST /pools/{pool}/assign",
-    may=OPERATORS,
-    audit="pool.assign",
-    reason=True,
-    uses=Uses(
-        reads="pool tenant project price_book price_version price price_tier gpu_price commitment",
-        writes=f"pool_owner {AUDIT}",
-    ),
-)
-async def assign_pool(change: Change, ask: AssignPool) -> PoolDedication:
-    """Dedicate a pool to a tenant from now on: its ready GPU-seconds are billed."""
-    owner = await change.tenant(ask.tenant)
-    project_id = "" if ask.project is None else await project_id_of(change, owner, ask.project)
-    row = await owners.assign_pool(change.db, ask.pool, owner.tenant_id, project_id)
-    note = await price_note(change, owner)
-    return PoolDedication(pool=ask.pool, tenant=owner.name, start=iso_time(row.from_ms), note=note)
-
-
-@operation(
-    "pools.share",
-    "POST /pools/{pool}/share",
-    may=OPERATORS,
-    audit="pool.release",
-    reason=True,
-    uses=Uses(reads="pool", writes=f"pool_owner {AUDIT}"),
-)
-async def share_pool(change: Change, ask: SharePool) -> PoolDedication:
-    """Share a dedicated pool again, from now on."""
-    row = await owners.share_pool(change.db, ask.pool)
-    return PoolDedication(pool=ask.pool, tenant=SHARED, start=iso_time(row.from_ms))
 
 
 async def project_id_of(change: Change, owner: Tenant, named: str) -> str:
@@ -137,4 +77,4 @@ async def price_note(change: Change, owner: Tenant) -> str:
     return BILLS_TOKENS if billed else ""
 
 
-OPERATIONS = (list_pool_owners, assign_pool, share_pool)
+OPERATIONS = (list_pool_owners,)

@@ -69,7 +69,7 @@ def pool_rows(shape: SeedShape, tenants: Sequence[str]) -> SeededRows:
     for number, tenant in enumerate(tenants[: min(POOLS_MAX, 1 + len(tenants) // 100)]):
         pool = f"dedicated-{number}"
         owner = PoolOwner(pool=pool, from_ms=first, tenant_id=tenant, created_ms=first)
-        rows.change(first, PLATFORM, by, ("pool.assign", pool), owner)
+        rows.change(first, PLATFORM, by, ("pool.create", pool), owner)
         for hour_ms in range(first, shape.end_ms - HOUR_MS, HOUR_MS):
             rows.others += [_ready(pool, f"w{worker}", hour_ms) for worker in range(WORKERS)]
     return rows

@@ -170,7 +170,12 @@ ADMINISTERED = (
     _set("when a safety policy was set", "safety_policy", "created_ms = 1"),
     _drop("a safety policy that was deleted", "safety_policy"),
     _copy("a safety policy that was made up", "safety_policy", "version = 2"),
-    _set("whose a pool is", "pool_owner", "tenant_id = '{beta}'", "1"),
+    _set("whose a pool was", "pool_owner", "tenant_id = '{beta}'", "1"),
+    _set("whose a pool is", "pool", "tenant_id = '{beta}'", "1"),
+    _set("a pool's workers", "pool", "workers = 9", "1"),
+    _set("a pool's version", "pool", "version = 'another'", "1"),
+    _set("who is let into a pool", "pool_admission", "created_ms = 1", "1"),
+    _drop("a pool that lets somebody in no more", "pool_admission", "1"),
 )
 LAST_CHANGE_CUT_OFF = (
     f"DELETE FROM audit_state WHERE tenant_id = '{{acme}}' AND seq = {LAST_CHANGE}",

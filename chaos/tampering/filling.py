@@ -32,6 +32,7 @@ mode = "graduated"
 steps = [{ up_to = 1000, price = "0.80" }, { price = "0.40" }]
 minimum = "5.00"
 """
+MODEL_NAME = "small"
 POLICY_FILE = '{"detectors": [{"name": "card", "action": "block"}]}'
 BEFORE = (
     "tenants create acme",
@@ -49,7 +50,8 @@ BEFORE = (
     "projects create --tenant acme research",
     "projects charge-to --tenant acme research 4711",
     "prices commit --tenant acme --amount 100USD",
-    "pools assign reserved --tenant acme",
+    "models add {model}",
+    "pools create reserved --model {model_name} --tenant acme --let-in beta --workers 1",
     "wallets grant --tenant beta --amount 50USD --key g1",
     "safety set {policy} --tenant acme --reason why --yes",
 )
@@ -76,6 +78,8 @@ def fill(home: Path, type_line: Type, post: Post, secret: str) -> dict[str, str]
     (home / "prices.toml").write_text(PRICE_FILE)
     (home / "policy.json").write_text(POLICY_FILE)
     facts = {
+        "model": str(_model(home / MODEL_NAME)),
+        "model_name": MODEL_NAME,
         "policy": str(home / "policy.json"),
         "prices": str(home / "prices.toml"),
         "month": f"{_last_month():%Y-%m}",
@@ -90,6 +94,16 @@ def fill(home: Path, type_line: Type, post: Post, secret: str) -> dict[str, str]
         post([encode(event) for event in events[first : first + AT_ONCE]])
     _type_all(type_line, AFTER, facts)
     return facts
+
+
+def _model(folder: Path) -> Path:
+    """A model folder that can be added, and that nothing runs."""
+    folder.mkdir()
+    (folder / "config.json").write_text('{"max_position_embeddings": 128}')
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
 
 
 def _type_all(type_line: Type, lines: Sequence[str], facts: Mapping[str, str]) -> None:

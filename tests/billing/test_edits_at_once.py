@@ -10,7 +10,6 @@ from billing.alerts import targets
 from billing.audit.compare import compare_states
 from billing.closing.period_commitments import NewCommitment, commit, end_commitment
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, set_gpu_cost
-from billing.dedicated_pools.owners import assign_pool, share_pool
 from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool
 from billing.enforcement.limit_settings import (
     end_budget,
@@ -26,7 +25,7 @@ from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
 from billing.prices.true_up import CommittedInPeriod
 from billing.prices.withdrawals import withdraw_version
-from billing.tables.dedicated_pools import GpuCost, PoolOwner
+from billing.tables.dedicated_pools import GpuCost
 from billing.tables.ledger import CostCenter
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.pools import PoolRow
@@ -218,15 +217,6 @@ async def costs_of_gpus(on: Edited) -> None:
         assert await session.get(GpuCost, ("h200", "", SOON_MS)) is not None
 
 
-async def owners_of_pools(on: Edited) -> None:
-    """Two tenants: the pool is the first one's; and it is shared once."""
-    other = (await tenancy.create_tenant(on.db, "other")).tenant_id
-    asked = (on.tenant.tenant_id, other)
-    done: list[PoolOwner] = await on.at_once(lambda n: assign_pool(on.db, "own", asked[n % 2]))
-    assert len({row.tenant_id for row in done}) == 1
-    assert len(await on.at_once(lambda n: share_pool(on.db, "own"))) == 1
-
-
 async def what_pools_should_be(on: Edited) -> None:
     """One is made of a name; each edit is a generation, and keeps what the others set."""
     row: dict[str, Any] = {"model": "m", "version": "v1", "labels": {}, "workers": 1, "made_ms": 1}
@@ -365,7 +355,6 @@ EDITS = (
     commitments,
     commitments_to_gpus,
     costs_of_gpus,
-    owners_of_pools,
     what_pools_should_be,
     targets_of_alerts,
     projects,

@@ -10,12 +10,11 @@ from billing.approvals.proposed_operations import proposed_by
 from billing.dedicated_pools.pools import create_pool, drain_pool
 from billing.enforcement.limit_settings import list_policies
 from billing.limits import Dimension, Scope
-from billing.operations import budgets, gpu_commitments, limits, plans, pools, projects, wallets
+from billing.operations import budgets, gpu_commitments, limits, plans, projects, wallets
 from billing.operations.budgets import SetBudget
 from billing.operations.gpu_commitments import CommitToGpus, GpuPayment
 from billing.operations.limits import SetLimit
 from billing.operations.plans import CreatePlan, SetPlanLimit
-from billing.operations.pools import AssignPool
 from billing.operations.projects import CreateCostCenter
 from billing.operations.wallets import GrantMoney
 from billing.people.person_sessions import open_person_session
@@ -105,7 +104,6 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
     budget = await answer_of(budgets.set_budget, stores, OWNER, SetBudget(tenant=tenant.id, limit=amount))
     commit = CommitToGpus(tenant=tenant.id, gpu="*", gpus=1, rate=amount, days=1, payment=GpuPayment.UPFRONT)
     commitment = await answer_of(gpu_commitments.commit_to_gpus, stores, OWNER, commit, WHY)
-    await answer_of(pools.assign_pool, stores, OWNER, AssignPool(pool="big", tenant=tenant.id), WHY)
     await seed_pools(stores)
     await post(stores.db, "default", [encode(an_event("r1", tenant.id))])
     (grant,) = await list_grants(stores.db, tenant.id)
@@ -138,8 +136,6 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         **{f"pools.{verb}": {"pool": "huge"} for verb in ("show", "edit", "resize", "drain")},
         "pools.delete": {"pool": "old"},
         "pools.create": {"pool": "new", "model": "m", "let_in": []},
-        "pools.share": {"pool": "big"},
-        "pools.assign": {"pool": "bigger"},
         "approvals.reject": {"proposal": "p1"},
         "approvals.approve": {"proposal": "p1"},
         "usage.correct": used,

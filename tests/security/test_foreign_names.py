@@ -20,6 +20,7 @@ from core.sql.database import Database
 from engine.operations import requests
 from tests.billing.cli.audited_office import COMMANDS, CommandsOffice, named, office
 from tests.security.typist import FILLING, STAY, Typist, first
+from tests.support.models import add_model
 from tests.support.redis import Redis
 
 __all__ = ["office"]
@@ -66,8 +67,6 @@ FOREIGN = (
     "people sessions --tenant {other} {person}",
     "people show --tenant {other} {person}",
     "people withdraw --tenant {other} {invitation}",
-    "pools assign new --tenant {other} --project {project}",
-    "pools assign a --tenant {other}",
     "pools create new --model m --tenant {other} --project {project}",
     "pools edit a --tenant {other} --project {project}",
     "pools commit --tenant {other} --gpu h200 --gpus 2 --rate 2.40USD --days 30 --pool a",
@@ -148,7 +147,7 @@ OWN_KEY = {
     "wallets pay-out",
 }  # what makes a grant the same: within the tenant
 OWN_USER = {"keys create", "keys sign-in-link", "users close", "users create"}  # makes known who is not
-KNOWN = {"pools assign a --tenant {other}", "prices import {parent}"}  # by operators: a pool, a file
+KNOWN = {"prices import {parent}"}  # by operators: a file
 NOT_BY_ID = {"sessions revoke"}  # `user`: those who are signed in at the tenant
 
 
@@ -189,6 +188,7 @@ async def typist(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Typist:
     """Of the tenant `other`, beside acme, who has one of everything."""
+    await asyncio.to_thread(office.on_database, lambda db: add_model(db, "m"))
     for line in (*FILLING, "tenants create other"):
         result = await asyncio.to_thread(office.run, line.format(**office.facts))
         assert result.exit_code == 0, (line, result.output, result.exception)

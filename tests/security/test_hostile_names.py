@@ -18,6 +18,7 @@ from server.conversations.tables import Conversation, Message
 from tests.billing.cli.audited_office import COMMANDS, READS, READS_TEXT, CommandsOffice, office
 from tests.engine.builders import Pool, append_to, request
 from tests.security.typist import FILLING, HOSTILE, STAY, WORDS, Typist
+from tests.support.models import add_model
 from tests.support.redis import Redis
 
 __all__ = ["office"]
@@ -101,6 +102,7 @@ async def speak(database: Database) -> None:
 @pytest.fixture
 def spoiled(office: CommandsOffice, home: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The database file of an installation in which every name is hostile."""
+    office.on_database(lambda db: add_model(db, "m"))
     for line in FILLING:
         result = office.run(line.format(**office.facts))
         assert result.exit_code == 0, (line, result.output, result.exception)

@@ -38,7 +38,7 @@ FILLING = (
     "users create --tenant acme alice",
     "keys create --tenant acme --name mine --user alice",
     "plans create gold --weight 2",
-    "pools assign a --tenant acme",
+    "pools create a --model m --tenant acme",
     "pools commit --tenant acme --gpu h200 --gpus 2 --rate 2.40USD --days 30 --pool a",
     "pools costs --gpu h200 --hour 1.10USD",
     "prices import {prices}",

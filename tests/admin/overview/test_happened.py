@@ -52,8 +52,8 @@ def told(*rows: AuditLog, **facts: Any) -> list[OverviewEvent]:
             "acme: key batch was revoked",
         ),
         (
-            a_row("pool.assign", "eu-1", None, {"tenant_id": "t2"}, PLATFORM),
-            "pool eu-1 was assigned to globex",
+            a_row("pool.create", "eu-1", None, {"tenant_id": "t2"}, PLATFORM),
+            "pool eu-1 was created for globex",
         ),
         (a_row("request.migrate_all", "eu-1", tenant=PLATFORM), "pool eu-1 was emptied"),
         (a_row("worker.kill", "w5", None, {"pool": "eu-1"}, PLATFORM), "worker w5 was killed"),
@@ -90,5 +90,5 @@ def test_reads_and_signing_in_are_left_out() -> None:
 
 def test_names_are_asked_for_of_whom_rows_are_and_speak() -> None:
     """A pool's row is the platform's, and names a tenant."""
-    row = a_row("pool.assign", "eu-1", None, {"tenant_id": "t2"}, PLATFORM)
+    row = a_row("pool.create", "eu-1", None, {"tenant_id": "t2"}, PLATFORM)
     assert tenants_named([row, a_row("key.create", "k")]) == {PLATFORM, "t1", "t2"}

@@ -7,8 +7,8 @@ import pytest
 
 from admin.overview.answer import Overview
 from admin.overview.show import ShowOverview, show_overview
-from billing.operations import pools, tenants
-from billing.operations.pools import AssignPool
+from billing.operations import desired_pools, tenants
+from billing.operations.desired_pools import CreatePool
 from billing.operations.tenants import CreateTenant
 from billing.posting.biller import post
 from billing.reconciliation.comparison import Check, Comparison
@@ -28,6 +28,7 @@ from core.sql.database import Database
 from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
 from engine.queue.types import ClaimOffer
 from tests.engine.builders import FINGERPRINT, Pool, request, usage_event
+from tests.support.models import add_model
 from tests.support.ports import free_ports
 from tests.support.redis import Redis
 
@@ -78,9 +79,9 @@ async def full_pool(stores: Stores, tenant: str) -> None:
 async def test_a_full_pool_leads_with_what_helps(stores: Stores) -> None:
     """Workers, what waits and for how long, whose the pools are, and where its tenant could go on."""
     acme = (await answer_of(tenants.create_tenant, stores, OWNER, CreateTenant(name="acme"))).tenant
-    await answer_of(
-        pools.assign_pool, stores, OWNER, AssignPool(pool="acme-1", tenant=acme), Terms("order 7")
-    )
+    await add_model(stores.db, "m")
+    made = CreatePool(pool="acme-1", model="m", tenant=acme)
+    await answer_of(desired_pools.create_pool, stores, OWNER, made, Terms("order 7"))
     await serve(stores, "acme-1", ["w9"], 4)
     await full_pool(stores, acme)
     seen = await show(stores)
@@ -107,7 +108,8 @@ async def test_a_full_pool_leads_with_what_helps(stores: Stores) -> None:
     assert seen.strip.running is not None
     assert (seen.strip.running.value, seen.strip.running.of) == (1, 5)
     assert [each.text for each in seen.happened] == [
-        "pool acme-1 was assigned to acme: “order 7”",
+        "pool acme-1 was created for acme: “order 7”",
+        "model m was added",
         "tenant acme was created",
     ]
 

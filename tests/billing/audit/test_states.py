@@ -7,13 +7,14 @@ from billing.audit.compare import compare_states, differences, state_breaks
 from billing.audit.log import record
 from billing.audit.states import take_states
 from billing.audit.verify import verify_log
-from billing.dedicated_pools.owners import assign_pool
+from billing.dedicated_pools.pools import create_pool
 from billing.enforcement.limit_settings import end_budget, set_budget
 from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
 from billing.prices.rating import Meter
 from billing.prices.tiers import Tier, TierMode, TierPrices
 from billing.tables.audit import AuditState
+from billing.tables.pools import PoolRow
 from billing.tables.tenants import PLATFORM, PoolTerms, Tenant
 from billing.tenants.keys import create_key
 from billing.tenants.pool_terms import set_terms
@@ -75,7 +76,8 @@ async def filled(db: Database, redis: RedisClient) -> str:
     await set_budget(db, redis, tenant, scope="tenant", period="month", limit_nano=5)
     await grant(db, tenant, NewGrant(GrantKind.PAID, 100, "k1"))
     await create_key(db, tenant, await _project(db))
-    await assign_pool(db, "own", tenant)
+    row = PoolRow(pool="own", model="m", version="1", workers=1, labels={}, tenant_id=tenant, made_ms=1)
+    await create_pool(db, row)
     return tenant
 
 

@@ -100,8 +100,6 @@ STEPS = (
     ("prices close-period --tenant acme --month 1970-01 --force", "period.close"),
     ("prices commit --tenant acme --amount 100USD", "commitment.create"),
     ("prices end-commitment --tenant acme {commitment} --reason why", "commitment.end"),
-    ("pools assign a --tenant acme", "pool.assign"),
-    ("pools share a", "pool.release"),
     ("pools commit --tenant acme --gpu h200 --gpus 2 --rate 2.40USD --days 30", "commitment.create"),
     ("pools end-commitment --tenant acme {gpu_commitment} --reason why --as-never-made", "commitment.end"),
     ("pools costs --gpu h200 --hour 1.10USD", "gpu.cost"),

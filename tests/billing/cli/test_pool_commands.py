@@ -27,24 +27,26 @@ def _pools(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUn
     monkeypatch.setitem(COMMANDS, "pools", pools_command)
 
 
-def test_a_pool_is_dedicated_and_released(parley: Command, tmp_path: Path) -> None:
-    """What its owner's prices would do that is hardly meant is said when it is assigned."""
-    (assigned,) = rows(parley("pools", "assign", "a", "--tenant", "acme", "--project", "default", "--json"))
-    assert "no price for any GPU" in assigned["note"]
+def test_a_pool_is_dedicated_and_released(parley: Command, home: Path, tmp_path: Path) -> None:
+    """What its owner's prices would do that is hardly meant is said when it is."""
+    on_database(home, lambda db: add_model(db, "m"))
+    dedicate_it = ("pools", "edit", "a", "--tenant", "acme", "--project", "default", "--json")
+    (made,) = rows(parley("pools", "create", "a", "--model", "m", "--tenant", "acme", "--json"))
+    assert "no price for any GPU" in made["note"]
     (committed,) = rows(
         parley("pools", "commit", *TERMS, "--gpu", "*", "--gpus", "2", "--rate", "2.40 USD", "--json"),
     )
     assert (committed["rate_nano"], committed["payment"]) == (2_400_000_000, "monthly")
     assert rows(parley("pools", "commitments", "--tenant", "acme", "--json")) == [committed]
-    (again,) = rows(parley("pools", "assign", "a", "--tenant", "acme", "--json"))
+    (again,) = rows(parley(*dedicate_it))
     assert "bills tokens too" in again["note"]
     (file := tmp_path / "prices.toml").write_text(BOOK)
     rows(parley("prices", "import", str(file), "--now", "--json"))
-    (priced,) = rows(parley("pools", "assign", "a", "--tenant", "acme", "--project", "default", "--json"))
+    rows(parley("pools", "edit", "a", "--tenant", "none", "--json"))
+    (priced,) = rows(parley(*dedicate_it))
     assert priced["note"] == ""
-    rows(parley("pools", "share", "a", "--json"))
     listed = rows(parley("pools", "owners", "--json"))
-    assert [row["tenant"] for row in listed] == ["acme", "acme", "acme", "(shared)"]
+    assert [row["tenant"] for row in listed] == ["acme", "acme", "(shared)", "acme"]
 
 
 def test_owners_see_what_was_idle_and_operators_what_it_earned(
@@ -87,9 +89,9 @@ async def an_hour(database: Database) -> None:
 def test_what_cannot_be_done_is_one_line(parley: Command) -> None:
     """With what to do instead."""
     for arguments, says in (
-        (("assign", "a", "--tenant", "nobody"), "no tenant"),
-        (("assign", "a", "--tenant", "acme", "--project", "none"), "no project"),
-        (("share", "a"), "nobody's"),
+        (("create", "a", "--model", "m", "--tenant", "nobody"), "no tenant"),
+        (("create", "a", "--model", "m", "--tenant", "acme", "--project", "none"), "no project"),
+        (("edit", "a", "--tenant", "none"), "there is no pool"),
         (("costs", "--gpu", "h200"), "neither"),
         (("costs", "--gpu", "h200", "--hour", "x"), "is no amount"),
         (("commit", *TERMS, "--gpu", "x", "--gpus", "0", "--rate", "1 USD"), "1 to 1024"),

@@ -16,7 +16,6 @@ from billing.dedicated_pools import meter as metering
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, cost_at, gpu_costs, set_gpu_cost
 from billing.dedicated_pools.hours import HOUR_MS, ready_key
 from billing.dedicated_pools.meter import PoolMeter
-from billing.dedicated_pools.owners import assign_pool, owners_of, share_pool
 from billing.dedicated_pools.posting import hours_due, post_hours
 from billing.dedicated_pools.reports import PoolSeconds, pool_hours, pool_seconds, pool_usage
 from billing.dedicated_pools.store import store, take
@@ -198,22 +197,6 @@ async def test_what_cannot_be_committed_to_is_refused(database: Database) -> Non
     for change in changes:
         with pytest.raises(Refused):
             await commit_gpus(database, tenant.tenant_id, GpuTerms(**{**good, **change}))
-
-
-async def test_a_pool_has_one_owner(database: Database) -> None:
-    """Who wants another's asks for its release first; the same again changes nothing."""
-    first = await assign_pool(database, "a", "t1", "p1")
-    assert await assign_pool(database, "a", "t1", "p1") == first
-    with pytest.raises(Refused, match="release it first"):
-        await assign_pool(database, "a", "t2")
-    await share_pool(database, "a")
-    with pytest.raises(Refused, match="nobody's"):
-        await share_pool(database, "a")
-    await assign_pool(database, "a", "t2")
-    async with database.session() as session:
-        owned = (await owners_of(session))["a"]
-    assert [each.tenant_id for each in owned] == ["t1", "", "t2"]
-    assert sorted({each.from_ms for each in owned}) == [each.from_ms for each in owned]
 
 
 async def test_ready_time_is_taken_from_redis_and_forgotten_when_it_is_stored(

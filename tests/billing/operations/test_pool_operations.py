@@ -9,8 +9,9 @@ import pytest
 from billing.approvals.proposals import perform_or_propose
 from billing.audit.log import list_rows
 from billing.dedicated_pools.owners import owner_of
-from billing.operations import approvals, gpu_commitments, pools
+from billing.operations import approvals, desired_pools, gpu_commitments, pools
 from billing.operations.approvals import NameProposal
+from billing.operations.desired_pools import CreatePool, EditPool
 from billing.operations.gpu_commitments import (
     CommitToGpus,
     EndGpuCommitment,
@@ -20,7 +21,6 @@ from billing.operations.gpu_commitments import (
     SetGpuCost,
 )
 from billing.operations.pool_usage import AskPoolUsage, show_pool_usage
-from billing.operations.pools import AssignPool, SharePool
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.ledger import LedgerTxn
 from billing.tables.tenants import PLATFORM
@@ -33,6 +33,7 @@ from core.operations import MoneyAmount, Role, operation_of
 from tests.billing.ledger.ledger_reading import read
 from tests.billing.operations.acting import OWNER, member_of
 from tests.billing.operations.acting import stores as stores  # the fixture
+from tests.support.models import add_model
 from tests.support.staff import signed_in_person
 
 WHY = Terms(reason="they leave")
@@ -64,19 +65,19 @@ def upfront(tenant: str, days: int) -> CommitToGpus:
     )
 
 
-async def test_a_pool_is_given_and_shared_and_a_dry_run_does_neither(stores: Stores) -> None:
-    """Another tenant's pool is nobody else's."""
-    give = AssignPool(pool="a", tenant="acme")
-    await answer_of(pools.assign_pool, stores, OWNER, give, DRY)
-    with pytest.raises(Refused, match="nobody's"):
-        await answer_of(pools.share_pool, stores, OWNER, SharePool(pool="a"))
-    assert "no price for any GPU" in str((await answer_of(pools.assign_pool, stores, OWNER, give)).note)
-    with pytest.raises(Refused, match="another tenant's"):
-        await answer_of(pools.assign_pool, stores, OWNER, AssignPool(pool="a", tenant="other"))
-    await answer_of(pools.share_pool, stores, OWNER, SharePool(pool="a"), DRY)
+async def test_owners_are_listed_as_they_were(stores: Stores) -> None:
+    """By each change of who pays; a dry run is none. What the payer's prices would do is said."""
+    await add_model(stores.db, "m")
+    make = CreatePool(pool="a", model="m", tenant="acme")
+    await answer_of(desired_pools.create_pool, stores, OWNER, make, DRY)
+    assert "no price for any GPU" in str(
+        (await answer_of(desired_pools.create_pool, stores, OWNER, make)).note
+    )
+    share = EditPool(pool="a", tenant=None)
+    await answer_of(desired_pools.edit_pool, stores, OWNER, share, DRY)
     async with stores.db.session() as session:
         assert await owner_of(session, "a") == await acme(stores)
-    await answer_of(pools.share_pool, stores, OWNER, SharePool(pool="a"))
+    await answer_of(desired_pools.edit_pool, stores, OWNER, share)
     page = await answer_of(pools.list_pool_owners, stores, OWNER, ListQuestion())
     assert [each.tenant for each in page.items] == ["acme", "(shared)"]
 
