@@ -27,6 +27,7 @@ def live_row(id: str = RUNNING, status: str = "running", **others: Any) -> dict[
     row |= {"worker": "eu-1-w5", "model": "qwen3-32b", "claims": 1, "prompt_tokens": 3187, "tokens": 118}
     row |= {"log_head": 40, "accepted_ms": NOW_MS - 4_800, "claimed_ms": NOW_MS - 4_700}
     row |= {"first_token_ms": NOW_MS - 4_400, "deadline_ms": NOW_MS + 600_000, "reason": ""}
+    row |= {"user": "ann", "user_id": "u-5596", "key": "pk_chat", "key_name": "chat-web"}
     return row | {"tenant_name": "acme"} | others
 
 
@@ -102,7 +103,8 @@ def explained(**others: Any) -> dict[str, Any]:
     """An answer of requests.explain: one that ended, unless `others` say so."""
     found = {"id": ENDED, "tenant": "t2", "tenant_name": "initech", "state": "booked", "booked": booked()}
     found |= {"held_back": [], "holds": None, "in_pool": None, "refused": [], "unread": ""}
-    return found | others
+    names = {"pk_chat": "chat-web", "p1": "web", "u-5596": "ann"}
+    return found | {"names": names, "limits": [], "share": None} | others
 
 
 def detail(status: str = "running", **others: Any) -> dict[str, Any]:
@@ -113,6 +115,28 @@ def detail(status: str = "running", **others: Any) -> dict[str, Any]:
     found |= {"phases": lived(("queued", 3), ("claimed", 100), ("decode", 400))}
     found |= {"control": 0, "moved_to": "", "older": None, "log_first": 1, "now_ms": NOW_MS, "parked_ms": 0}
     return found | {"readers": {"gateway-a": "reading", "gateway-b": "stuck"}} | others
+
+
+def standing(scope: str, id: str, dimension: str, limit: Any, used: Any, **others: Any) -> dict[str, Any]:
+    """A limit of an open request, as requests.explain has it."""
+    row = {
+        "scope": scope,
+        "scope_id": id,
+        "models": "*",
+        "dimension": dimension,
+        "limit": limit,
+        "used": used,
+    }
+    row |= {"held": None, "remaining": limit, "resets_ms": None, "known": True, "verdict": "go"}
+    return row | others
+
+
+def reader(connection: str, gateway: str, **others: Any) -> dict[str, Any]:
+    """One reader, as requests.show has it."""
+    row = {"connection": connection, "session": "s1", "gateway": gateway, "client": "parley-js 1.2"}
+    row |= {"protocol": "parley.v1.json", "since_ms": NOW_MS - 80_000, "state": "reading", "sent": 40}
+    row |= {"acked": 38, "behind": 2, "unacked_events": 2, "window_events": 256, "unacked_bytes": 12}
+    return row | {"window_bytes": 65_536, "paused_since_ms": 0, "stuck_since_ms": 0} | others
 
 
 def running(**others: Any) -> dict[str, Any]:
@@ -126,5 +150,12 @@ def running(**others: Any) -> dict[str, Any]:
     holds |= {"model": "qwen3-32b", "input_tokens": 3187, "granted": 512, "held": usd(491_000)}
     holds |= {"admitted_ms": NOW_MS - 4_800, "deadline_ms": NOW_MS + 600_000, "cancelled": False}
     holds |= {"book": "b1", "version": 3, "counted_in": counted}
+    limits = [
+        standing("tenant", "", "concurrency", 48, 41),
+        standing("key", "pk_chat", "requests_per_minute", 60, 60, verdict="refuse"),
+        standing("tenant", "", "month", usd(6_000 * 10**9), usd(4_120 * 10**9), held=usd(491_000)),
+    ]
+    share = {"pool": "eu-1", "running": 12, "slots_max": 12, "tokens": 90_112, "tokens_max": None}
     facts = {"id": RUNNING, "tenant": "t1", "tenant_name": "acme", "state": "running", "booked": None}
+    facts |= {"limits": limits, "share": share | {"waits": True}}
     return explained(**facts, holds=holds, in_pool=detail()) | others

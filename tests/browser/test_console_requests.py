@@ -30,6 +30,7 @@ from tests.browser.requests_sample import (
     explained,
     live_row,
     lived,
+    reader,
     refused_row,
     running,
 )
@@ -71,7 +72,14 @@ class PlayedRequests:
             return moved | {"to": "acme-1", "moved": False, "reason": "no_room", "message": why}
         if last == "explained":
             return self.explained[path.split("/")[-2]]
-        return {"request": detail(), "at": None, "came_from": ["acme-1"], "tenant_name": "acme"}
+        stuck = {"state": "stuck", "stuck_since_ms": NOW_MS - 31_000, "unacked_events": 256, "behind": 700}
+        paused = {"state": "paused", "paused_since_ms": NOW_MS - 4_000, "unacked_events": 256, "behind": 90}
+        readers = [
+            *(reader("c-1", "gateway-a"), reader("c-2", "gateway-b", **stuck)),
+            reader("c-3", "gateway-a", **paused),
+        ]
+        shown = {"request": detail(), "at": None, "came_from": ["acme-1"], "tenant_name": "acme"}
+        return shown | {"readers": readers, "unheard": []}
 
     def _ended(self, query: dict[str, list[str]]) -> Any:
         if query.get("tenant") == ["nobody"]:
@@ -128,11 +136,26 @@ async def test_each_page_and_dialog_keeps_the_policy(
     life = page.get_by_role("table", name="Its life")
     await expect(life.get_by_role("row", name="Waited for room at a worker")).to_contain_text("9.12")
     await expect(page.get_by_role("region", name="Bill")).to_contain_text("Total 0.000515040")
+    who = page.get_by_role("region", name="Who, and from where")
+    for name, id in (("initech", "t2"), ("web", "p1"), ("u-2210", "u1"), ("chat-web", "pk_chat")):
+        await expect(who.get_by_text(name, exact=True)).to_have_attribute("title", id)
+    await expect(who.get_by_role("button", name="Copy the key's id")).to_be_visible()
     await shot(page, f"request-{scheme}")
     assert await watched.axe() == []
 
     await page.goto(f"{console}/console/requests/{RUNNING}?tenant=t1")
-    await expect(page.get_by_role("row", name="gateway-b")).to_contain_text("stuck")
+    await expect(page.get_by_role("row", name="gateway-b")).to_contain_text("stuck for 31 s")
+    await expect(page.get_by_role("row", name="c-3")).to_contain_text("paused for 4.0 s")
+    await expect(page.get_by_role("row", name="gateway-b")).to_contain_text("256 of 256")
+    limits = page.get_by_role("table", name="Its limits now")
+    await expect(limits.get_by_role("row", name="Requests per minute, key chat-web")).to_contain_text(
+        "refused"
+    )
+    await expect(limits.get_by_role("row", name="Slots of eu-1")).to_contain_text("wait")
+    await expect(
+        limits.get_by_role("row", name="KV tokens of eu-1").get_by_role("cell", name="go")
+    ).to_be_visible()
+    await shot(page, f"request-live-{scheme}")
     await expect(page.get_by_text("It came from acme-1.")).to_be_visible()
     assert await watched.axe() == []
     for button, name in (("Move\u2026", "Move this request"), ("Cancel\u2026", "Cancel this request")):

@@ -2,6 +2,8 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
+import { type ReactNode } from "react";
+import { CopyButton } from "../../shared/components/command";
 import { DataTable } from "../../shared/components/data-table";
 import { Facts, type Fact } from "../../shared/components/facts";
 import { Section } from "../../shared/components/section";
@@ -14,8 +16,10 @@ import { useSession } from "../../shared/session";
 import { sentence } from "../../shared/words";
 import { bookedLife, endedSentence, liveLife, liveSentence, span } from "../request-life";
 import { METERS } from "../request-words";
+import { shortId } from "../requests-filter";
 import { Waterfall } from "../waterfall";
 import { RequestActions } from "./request-actions";
+import { Limits } from "./request-limits";
 import { Readers } from "./request-readers";
 import "./request.css";
 
@@ -59,10 +63,10 @@ export function RequestPage() {
           {booked && <Bill booked={booked} />}
           {data.held_back.length > 0 && <HeldBack found={data} />}
           {data.refused.length > 0 && <Refused found={data} />}
-          {data.holds && data.holds.counted_in.length > 0 && <Limits holds={data.holds} />}
+          <Limits found={data} />
         </div>
         <div>
-          <Section title="Who, and from where"><Facts facts={whoFacts(data)} label="Who, and from where" /></Section>
+          <Section title="Who, and from where"><div className="request-ids"><Facts facts={whoFacts(data)} label="Who, and from where" /></div></Section>
           {booked && <Section title="Speed"><Facts facts={speedFacts(booked)} label="Speed" /></Section>}
           {data.holds?.state === "open" && <Section title="Held now"><Facts facts={heldFacts(data.holds)} label="Held now" /></Section>}
           {booked?.policy && <Section title="Safety"><Facts facts={safetyFacts(booked)} label="Safety" /></Section>}
@@ -84,7 +88,10 @@ function Who({ found }: { found: Explained }) {
   const { may } = useSession();
   const { booked, in_pool: live, holds } = found;
   const accepted = booked?.steps[0]?.at_ms ?? live?.row.accepted_ms ?? holds?.admitted_ms;
-  const rest = [booked?.user, booked ? `key ${booked.key}` : holds ? `key ${holds.key}` : "", booked?.model ?? live?.row.model ?? holds?.model, booked?.priority ?? live?.row.priority, accepted ? `accepted ${moment(new Date(accepted))}` : ""];
+  const key = booked?.key ?? holds?.key;
+  const name = (id: string) => found.names[id] ?? shortId(id);
+  const user = booked?.user || name(booked?.user_id ?? holds?.user_id ?? "");
+  const rest = [user, key ? `key ${name(key)}` : "", booked?.model ?? live?.row.model ?? holds?.model, booked?.priority ?? live?.row.priority, accepted ? `accepted ${moment(new Date(accepted))}` : ""];
   return <><span className="request-id">{found.id}</span> · {may("tenants.show") ? <Link to="/tenants/$tenant" params={{ tenant: found.tenant_name }}>{found.tenant_name}</Link> : found.tenant_name}{rest.filter(Boolean).map((each) => ` · ${each}`)}</>;
 }
 
@@ -140,27 +147,14 @@ function Refused({ found }: { found: Explained }) {
   );
 }
 
-const LIMIT_KINDS: Record<string, string> = { money: "Budget", rate: "Rate", conc: "Running at once" };
-
-function Limits({ holds }: { holds: Schemas["HeldRequest"] }) {
-  return (
-    <Section title="Its limits" note="it counts in these until it ends">
-      <DataTable label="Its limits" rows={holds.counted_in} keyOf={(each) => `${each.kind} ${each.scope} ${each.scope_id} ${each.of}`} columns={[
-        { title: "Limit", cell: (each) => <>{LIMIT_KINDS[each.kind] ?? each.kind}{each.of && <span className="soft"> {each.of}</span>}</> },
-        { title: "Of", cell: (each) => <>{each.scope} <span className="soft">{each.scope_id}</span></> },
-        { title: "Decided", phone: "end", cell: (each) => <span className="soft">{each.shadow ? "go, it only watches" : "go"}</span> },
-      ]} />
-    </Section>
-  );
-}
-
-function whoFacts({ booked, holds, in_pool: live, tenant, tenant_name }: Explained): Fact[] {
-  const facts: [string, string | undefined][] = [
-    ["Trace", booked?.trace_id],
-    ["Tenant", tenant === tenant_name ? tenant : `${tenant_name} (${tenant})`],
-    ["Project", booked?.project ?? holds?.project],
-    ["User", booked ? booked.user || booked.user_id : holds?.user_id],
-    ["Key", booked?.key ?? holds?.key],
+function whoFacts({ booked, holds, in_pool: live, tenant, tenant_name, names }: Explained): Fact[] {
+  const named = (what: string, id: string | undefined, name?: string) => id && <Named id={id} name={name || names[id]} what={what} />;
+  const facts: [string, ReactNode][] = [
+    ["Trace", booked?.trace_id && <><code>{booked.trace_id}</code> <CopyButton text={booked.trace_id} of="the trace's id" /></>],
+    ["Tenant", named("tenant", tenant, tenant_name)],
+    ["Project", named("project", booked?.project ?? holds?.project)],
+    ["User", named("user", booked ? booked.user_id : holds?.user_id, booked?.user)],
+    ["Key", named("key", booked?.key ?? holds?.key)],
     ["Pool", booked?.pool ?? live?.row.pool ?? holds?.pool],
     ["Worker", live?.row.worker],
     ["Claims", booked ? count(booked.claims) : live ? count(live.row.claims) : undefined],
@@ -170,6 +164,11 @@ function whoFacts({ booked, holds, in_pool: live, tenant, tenant_name }: Explain
   const paid: Fact[] = (booked?.paid ?? []).map((each) => [`Paid by ${each.kind || "a grant"}`, money(each.amount, 9)]);
   const owed: Fact[] = booked?.owed && booked.owed.nano !== "0" ? [["Owed", <span className="warn">{money(booked.owed, 9)}</span>]] : [];
   return [...facts.filter(([, value]) => value).map(([name, value]): Fact => [name, value]), ...paid, ...owed, ...months];
+}
+
+/** A name, else the ends of an id: the whole id is its title, and can be copied. */
+function Named({ id, name, what }: { id: string; name: string | undefined; what: string }) {
+  return <><span title={id}>{name ?? shortId(id)}</span> <CopyButton text={id} of={`the ${what}'s id`} /></>;
 }
 
 function speedFacts(booked: Booked): Fact[] {

@@ -26,11 +26,11 @@ function Row({ row }: { row: RefusedRow }) {
       <td className="lead"><b>{row.code}</b></td>
       <td className="clip" title={row.tenant_name}>{row.tenant_name || NOBODY_KNOWS}</td>
       <td className="clip">{who}</td>
-      <td className="clip" title={row.key}>{row.key || NOBODY_KNOWS}</td>
+      <td className="clip" title={row.key}>{row.key_name || row.key || NOBODY_KNOWS}</td>
       <td className="clip soft" title={row.why}>{row.why}</td>
       <td className="ids">{links}</td>
       <td className="number end">{count(row.number)}</td>
-      <td className="phone-line soft">{[row.tenant_name, who, row.key, row.why].filter(Boolean).join(" · ")}</td>
+      <td className="phone-line soft">{[row.tenant_name, who, row.key_name || row.key, row.why].filter(Boolean).join(" · ")}</td>
     </tr>
   );
 }

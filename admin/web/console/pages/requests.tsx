@@ -112,7 +112,7 @@ type Facts = { id: string; tenant: string; tenantName: string; acceptedMs: numbe
 
 function liveFacts(row: LiveRow, nowMs: number): Facts {
   const first = row.first_token_ms ? row.first_token_ms - row.accepted_ms : null;
-  return { id: row.id, tenant: row.tenant, tenantName: row.tenant_name, acceptedMs: row.accepted_ms, word: liveWord(row.status, row.first_token_ms), user: NOBODY_KNOWS, model: row.model, pool: row.pool, first, took: Math.max(0, nowMs - row.accepted_ms), input: row.prompt_tokens, output: row.tokens, cost: null };
+  return { id: row.id, tenant: row.tenant, tenantName: row.tenant_name, acceptedMs: row.accepted_ms, word: liveWord(row.status, row.first_token_ms), user: row.user || NOBODY_KNOWS, model: row.model, pool: row.pool, first, took: Math.max(0, nowMs - row.accepted_ms), input: row.prompt_tokens, output: row.tokens, cost: null };
 }
 
 function endedFacts(row: EndedRow): Facts {

@@ -18,11 +18,12 @@ export function CopyOnce({ secret, label, note }: { secret: string; label: strin
   );
 }
 
-function CopyButton({ text }: { text: string }) {
+/** What copies `text`. `of`: what that is, where several stand together. */
+export function CopyButton({ text, of }: { text: string; of?: string }) {
   const [said, setSaid] = useState("Copy");
   const copy = async () => {
     await navigator.clipboard.writeText(text).then(() => setSaid("Copied"), () => setSaid("Select it to copy"));
     setTimeout(() => setSaid("Copy"), 2000);
   };
-  return <button type="button" className="link" onClick={() => void copy()}>{said}</button>;
+  return <button type="button" className="link" aria-label={of && `${said} ${of}`} onClick={() => void copy()}>{said}</button>;
 }
