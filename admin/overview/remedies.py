@@ -78,21 +78,31 @@ def _best_move(pool: SeenPool, facts: OverviewFacts) -> OverviewRemedy | None:
     if not found:
         return None
     _, fit, tenant, other = max(found, key=lambda each: each[:2])
-    return _move(facts.name(tenant), pool, other, pool.live.running[tenant], fit)
+    own = {name for name, owner in facts.sql.owners.items() if owner == tenant}
+    command = _move_command(facts.name(tenant), pool.name, other.name, own)
+    return _move(facts.name(tenant), pool, other, pool.live.running[tenant], fit, command)
 
 
-def _move(tenant: str, pool: SeenPool, other: SeenPool, running: int, fit: int) -> OverviewRemedy:
+def _move_command(tenant: str, pool: str, other: str, own: set[str]) -> str:
+    """What moves a tenant; only its requests where the pools it pays for, `own`, would still come first."""
+    if own <= {other}:
+        return f"parley pools move {pool} --tenant {quote(tenant)} --to {other}"
+    return f"parley requests migrate --all --tenant {quote(tenant)} --from-pool {pool} --to {other}"
+
+
+def _move(
+    tenant: str, pool: SeenPool, other: SeenPool, running: int, fit: int, command: str
+) -> OverviewRemedy:
     streams = count(running, "stream")
     some = f"{fit} of its {streams}" if fit < running else f"Its {streams}"
     free = count(other.free, "free slot")
     text = f"{some} {verb(fit, 'fits', 'fit')} into {other.name}, which has {free}."
-    names = f"--tenant {quote(tenant)} --from-pool {pool.name} --to {other.name}"
     return OverviewRemedy(
         f"Move {tenant} out of {pool.name}.",
         text,
         RemedyAction.MOVE_TENANT,
         RemedyTarget(pool.name, tenant, other.name),
-        f"parley requests migrate --all {names}",
+        command,
     )
 
 

@@ -30,7 +30,7 @@ def test_a_full_pool_is_relieved_of_who_has_a_pool_of_their_own() -> None:
         "8 of its 9 streams fit into acme-1, which has 8 free slots.",
         move.action.MOVE_TENANT,
         RemedyTarget("eu-1", "acme", "acme-1"),
-        "parley requests migrate --all --tenant acme --from-pool eu-1 --to acme-1",
+        "parley pools move eu-1 --tenant acme --to acme-1",
     )
     assert (throttle.lead, throttle.text) == (
         "Throttle initech.",
@@ -51,6 +51,13 @@ def test_nobody_moves_where_they_may_not_or_cannot_go_on() -> None:
         "Move acme out of eu-1.",
         "8 of its 9 streams fit into acme-1, which has 8 free slots.",
     )
+
+
+def test_only_the_requests_move_of_a_tenant_that_would_be_sent_back() -> None:
+    """Who pays for the full pool, or for a third one, is not moved: its new requests would not follow."""
+    for own in ("eu-1", "acme-2"):
+        move = helps(a_platform(FULL, OWN, owners={own: "t1"}))[0]
+        assert move.command == "parley requests migrate --all --tenant acme --from-pool eu-1 --to acme-1"
 
 
 def test_a_lost_worker_is_looked_at_and_one_that_starts_is_waited_for() -> None:
