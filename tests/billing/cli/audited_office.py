@@ -146,7 +146,7 @@ class CommandsOffice:
                 "SELECT action, author, source FROM audit_log ORDER BY rowid"
             ).fetchall()
 
-    def on_database(self, action: Callable[[Database], Awaitable[None]]) -> None:
+    def on_database(self, action: Callable[[Database], Awaitable[object]]) -> None:
         """Run something on the database."""
 
         async def run() -> None:
