@@ -45,6 +45,7 @@ WORKERS = (
 READERS = ("P:gws", "P:reads:")
 SUPERVISED = ("P:supervisors", "P:supervisor:", "P:orders:")
 NODES = (*SUPERVISED, "P:sweeper")
+SIZES = ("P:sizes:",)  # how many workers a supervisor is to run: the fleet writes it
 ADMITS = ("P:admits",)  # whom a pool lets in: its supervisor writes it, and no gateway
 READY = ("P:ready", "P:ready_open")
 REST = (
@@ -130,7 +131,7 @@ WORKER = ProcessKind(
 )
 SUPERVISOR = ProcessKind(
     "supervisor",
-    writes=(*POOL, *ADMITS, *SETTLING, POOLS, OPEN_TENANTS, FIGURES),
+    writes=(*POOL, *ADMITS, *SIZES, *SETTLING, POOLS, OPEN_TENANTS, FIGURES),
     listens=(GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, ACKNOWLEDGED_COMMANDS, LOAD_COMMANDS, "blpop"),
     pools=True,
@@ -139,7 +140,7 @@ SUPERVISOR = ProcessKind(
 FLEET = ProcessKind(
     "fleet",
     reads=("P:supervisors", "P:supervisor:", "P:deadlines"),
-    writes=("P:sys", "P:orders:"),
+    writes=("P:sys", *SIZES),
     commands=(SCRIPT_COMMANDS,),
     secrets=("redis_url", "worker_redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )

@@ -11,6 +11,7 @@ from billing.pools import DesiredPool
 from core.configuration.settings import Settings
 from core.network.comma_list import split_list
 from core.redis.client import RedisClient
+from core.redis.members import reading
 from engine.backends.environment import usable_cpus
 from engine.fleet.child_supervisor import ChildSupervisor, lacking_user
 from engine.fleet.next_steps import NextStep, StepKind
@@ -21,6 +22,7 @@ from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
 
 WORKERS_A_CORE = 2
+WHY_MAX = 500
 FAULTS = (WorkerProcessState.ALARM, WorkerProcessState.SICK)
 
 
@@ -72,7 +74,8 @@ class LocalHands:
 
     async def _pool(self, pool: str) -> PoolNow:
         reports = await self._nodes(pool).reports()
-        requests = await self._redis.zcard(redis_keys.deadlines(pool))
+        deadlines = redis_keys.deadlines(pool)
+        requests = await reading(deadlines, self._redis.zcard(deadlines), 0)
         child = self._children.get(pool)
         living = tuple(supervisor_now(each) for each in reports if not self._is_over(each))
         lacks = "" if self._one_user else lacking_user(self._settings, pool)
@@ -94,9 +97,14 @@ class LocalHands:
 def supervisor_now(report: NodeReport) -> SupervisorNow:
     """What a report says. Pure."""
     ready = sum(slot.state is WorkerProcessState.READY for slot in report.slots)
-    faults = tuple(f"worker {slot.index}: {slot.why}" for slot in report.slots if slot.state in FAULTS)
+    faults = tuple(f"worker {slot.index}: {_line(slot.why)}" for slot in report.slots if slot.state in FAULTS)
     indexes = len(report.slots)
     return SupervisorNow(report.supervisor, report.node, report.pid, report.workers, indexes, ready, faults)
+
+
+def _line(why: str) -> str:
+    """A reason as one short line that any store takes. Pure."""
+    return "".join(each if each.isprintable() else " " for each in why[:WHY_MAX])
 
 
 def room_here() -> int:

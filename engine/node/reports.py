@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from billing.api import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from core.observability.telemetry import logger
-from core.redis.members import made_anew, reading
+from core.redis.members import made_anew, names, reading
 from core.redis.scripts import Script
 from core.redis.unreadable import Unreadable, read
 from engine.gpus import DeviceHealth
@@ -20,6 +21,11 @@ from engine.queue.script_calls import PoolCall
 REPORT_LEASE_MS = 5_000
 ORDER_KEEP_MS = 15_000
 WORKERS_MAX = 64  # of one supervisor
+REPORTED_MAX = 1_024  # what a report says beyond these is none
+
+Reported = Annotated[int, Meta(ge=0, le=REPORTED_MAX)]
+ProcessId = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Amount = Annotated[int, Meta(ge=0, lt=1 << 53)]
 
 Call = TypeVar("Call", bound=PoolCall)
 Reply = TypeVar("Reply")
@@ -45,15 +51,15 @@ class WorkerReport(msgspec.Struct, frozen=True):
     `gpu`: its index on the node, None where there is none or none can be read.
     """
 
-    index: int
+    index: Reported
     worker: str
-    pid: int
+    pid: ProcessId
     state: WorkerProcessState
-    starts: int = 0
-    failures: int = 0
-    memory_mib: int | None = None
+    starts: Amount = 0
+    failures: Amount = 0
+    memory_mib: Amount | None = None
     why: str = ""
-    gpu: int | None = None
+    gpu: Reported | None = None
 
 
 class NodeReport(msgspec.Struct, frozen=True):
@@ -63,11 +69,11 @@ class NodeReport(msgspec.Struct, frozen=True):
 
     supervisor: str
     node: str
-    pid: int
-    slots: list[WorkerReport]
+    pid: ProcessId
+    slots: Annotated[list[WorkerReport], Meta(max_length=REPORTED_MAX)]
     devices: list[DeviceHealth] = []
     devices_missing: str = ""
-    workers: int | None = None
+    workers: Reported | None = None
 
 
 class ReadyTime(msgspec.Struct, frozen=True):
@@ -153,11 +159,10 @@ class PoolNodes:
 
     async def reports(self) -> list[NodeReport]:
         """The last report of every living supervisor."""
-        names = await self._redis.zrange(self._key("supervisors"), 0, -1)
-        named = [
-            read("supervisor", lambda name: self._key(f"supervisor:{name.decode()}"), name) for name in names
-        ]
-        found = [await self._redis.get(key) for key in named if not isinstance(key, Unreadable)]
+        key = self._key("supervisors")
+        found_names = names(key, await reading(key, self._redis.zrange(key, 0, -1), []))
+        keys = [self._key(f"supervisor:{name}") for name in found_names]
+        found = [await reading(key, self._redis.get(key), None) for key in keys]
         reports = [read("report", _report, each) for each in found if each is not None]
         return [each for each in reports if not isinstance(each, Unreadable)]
 
@@ -170,15 +175,20 @@ class PoolNodes:
         """Tell a running supervisor how many workers to run. Its next reports show whether it was obeyed."""
         await self.order(supervisor, WorkerOrderKind.RESIZE, str(workers))
 
-    async def next_order(self, addressee: str, seconds: float) -> WorkerOrder | None:
-        """The oldest waiting order, or the first that comes within `seconds`."""
-        key = self._key(f"orders:{addressee}")
-        taken = await made_anew(self._redis, key, lambda: self._redis.blpop([key], timeout=seconds))
+    async def next_order(self, addressee: str, seconds: float, resizes: bool = False) -> WorkerOrder | None:
+        """The oldest waiting order, or the first that comes within `seconds`. `resizes`: a supervisor's,
+        which takes a RESIZE where no worker may write, and nowhere else."""
+        key, sizes = self._key(f"orders:{addressee}"), self._key(f"sizes:{addressee}")
+        keys = [sizes, key] if resizes else [key]
+        taken = await made_anew(self._redis, key, lambda: self._redis.blpop(keys, timeout=seconds))
         if taken is None:
             return None
         order = read("order", _order, taken[1])
         if isinstance(order, Unreadable):
             log.warning("worker_order.unreadable", pool=self._pool, why=order.why)
+            return None
+        if (order.kind is WorkerOrderKind.RESIZE) != (taken[0] == sizes.encode()):
+            log.warning("worker_order.misplaced", pool=self._pool, kind=order.kind.value)
             return None
         return order
 

@@ -203,7 +203,7 @@ class Supervisor:
             await asyncio.sleep(ORDER_WAIT_SECONDS)
 
     async def _obey_next(self) -> None:
-        order = await self._pool_nodes.next_order(self._name, ORDER_WAIT_SECONDS)
+        order = await self._pool_nodes.next_order(self._name, ORDER_WAIT_SECONDS, resizes=True)
         if order is None:
             return
         if order.kind is WorkerOrderKind.KILL:

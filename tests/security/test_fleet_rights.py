@@ -48,7 +48,7 @@ async def test_supervisors_are_seen_and_resized(redis: Redis, redis_url: str, se
         with pytest.raises(NoPermissionError):
             await denied.execute_command(*command)
     await denied.aclose()
-    assert await nodes.next_order("s1", 1) == WorkerOrder(WorkerOrderKind.RESIZE, "3")
+    assert await nodes.next_order("s1", 1, resizes=True) == WorkerOrder(WorkerOrderKind.RESIZE, "3")
 
 
 @pytest.mark.postgres

@@ -59,3 +59,12 @@ def test_what_a_report_says():
     now = supervisor_now(NodeReport("s", "n", 7, slots, list[DeviceHealth](), "", 3))
     assert (now.workers, now.indexes, now.ready, now.faults) == (3, 3, 1, ("worker 1: no file",))
     assert node_labels(" zone=a, disk=fast,odd ") == {"zone": "a", "disk": "fast", "odd": ""}
+
+
+def test_a_reason_is_one_short_line():
+    """Whatever a report says of a worker, a log and every database take it."""
+    slot = WorkerReport(0, "w0", 1, WorkerProcessState.ALARM, why="no\0 fi\nle\ud800" + "x" * 10_000)
+    (fault,) = supervisor_now(NodeReport("s", "n", 7, [slot], [], "", 1)).faults
+    assert fault.isprintable()
+    assert fault.startswith("worker 0: no  fi le x")
+    assert len(fault) < 600

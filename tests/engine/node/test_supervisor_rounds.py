@@ -87,7 +87,7 @@ class StubPoolNodes:
         self.beats.append(heartbeats)
         return self.taken
 
-    async def next_order(self, name: str, seconds: float) -> Any:
+    async def next_order(self, name: str, seconds: float, resizes: bool) -> Any:
         """One; None: nobody gave one in time."""
         await asyncio.sleep(0)
         order = self.orders.pop(0)
