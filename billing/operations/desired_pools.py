@@ -31,7 +31,12 @@ WRITES = f"pool pool_admission pool_owner {AUDIT}"
 
 Workers = Annotated[int, Meta(description="How many workers it should have.")]
 Labels = Annotated[list[str], Meta(description="NAME=VALUE that its nodes must have; given again for more.")]
-LetIn = Annotated[list[str], Meta(description="A tenant that is served there too, by its own price book.")]
+LetIn = Annotated[
+    list[str],
+    Meta(
+        max_length=pools.LET_IN_MAX, description="A tenant that is served there too, by its own price book."
+    ),
+]
 Reserve = Annotated[int, Meta(description="KV tokens that lower classes leave free.")]
 
 
@@ -293,7 +298,7 @@ async def _project(change: Change, payer: Tenant | None, named: str | UnsetType 
 
 async def _tenants(change: Change, named: Sequence[str]) -> list[str]:
     """Ids of tenants. Raises Refused where there is no such tenant."""
-    return sorted({(await change.tenant(each)).tenant_id for each in named if each})
+    return sorted({(await change.tenant(each)).tenant_id for each in set(named) if each})
 
 
 async def _answer(change: Change, row: PoolRow, payer: Tenant | None) -> PoolFacts:

@@ -24,6 +24,7 @@ POLL_SECONDS = 0.005
 POLL_SECONDS_MAX = 0.04
 ANSWER_KEEP_MS = 5_000
 TOLD_MAX = 1_001  # connections, or readers of a request, that one gateway tells of
+UNHEARD_MAX = 100  # named: a worker can write of gateways that there are not
 
 
 class GatewayQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -86,7 +87,7 @@ class GatewayAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GatewayAnswers(msgspec.Struct, frozen=True):
-    """What all gateways told. `unheard`: those that did not, in time or at all."""
+    """What all gateways told. `unheard`: those that did not, in time or at all, 100 at most."""
 
     readers: list[ReaderFacts]
     connections: list[ConnectionFacts]
@@ -153,5 +154,5 @@ def _told(key: str, heard: dict[str, bytes], gateways: Collection[str]) -> Gatew
         connections=sorted(
             (one for each in good for one in each.connections), key=lambda one: one.connection, reverse=True
         ),
-        unheard=sorted(set(gateways) - heard.keys()),
+        unheard=sorted(set(gateways) - heard.keys())[:UNHEARD_MAX],
     )

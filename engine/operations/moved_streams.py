@@ -13,7 +13,7 @@ import msgspec
 
 from core.clock import monotonic
 from core.redis import redis_errors
-from core.redis.members import readable
+from core.redis.members import readable, whole
 from engine.operations.emptying import GONE, MigrationFollower
 from engine.operations.inspection import InspectedRequest
 from engine.operations.migration_preview import MigrationOutcome
@@ -174,5 +174,5 @@ class MovedStreams(MigrationFollower):
 
 
 def _record(fields: Sequence[bytes | None]) -> _Record:
-    status, tokens = ((each or b"").decode(errors="replace") for each in fields)
-    return _Record(status, int(tokens) if tokens.isdecimal() and tokens.isascii() else 0)
+    status, tokens = fields
+    return _Record((status or b"").decode(errors="replace"), whole(tokens))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
 
@@ -23,10 +24,10 @@ from billing.operations.desired_pools import (
 from billing.operations.pool_facts import ObservedPool, PoolFacts, PoolStateName
 from billing.operations.pools import list_pool_owners
 from billing.tables.pools import FleetNode, PoolState
-from billing.tables.tenants import PLATFORM
+from billing.tables.tenants import PLATFORM, Tenant
 from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.perform import answer_of, perform
-from billing.unit_of_work.units import Stores, Terms
+from billing.unit_of_work.units import Change, Stores, Terms
 from core.clock import iso_time
 from core.errors import Refused
 from core.operations import operation_of
@@ -204,3 +205,21 @@ async def test_what_the_fleet_sees_is_beside_what_should_be(stores: Stores) -> N
         assert (refused.field, "set at most" in refused.message) == ("workers", True)
     smaller = await answer_of(resize_pool, stores, OWNER, ResizePool(pool="a", workers=8))
     assert (smaller.workers, smaller.observed) == (8, UNSET)
+
+
+async def test_who_is_let_in_is_looked_up_once_and_so_many_at_most(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look-up holds up whoever else writes: the same name again costs nothing, too many are refused
+    before it."""
+    with pytest.raises(msgspec.ValidationError, match="length <= 1000"):
+        msgspec.convert({"pool": "a", "model": "m", "let_in": ["other"] * 1_001}, CreatePool)
+    asked, true = list[str](), Change.tenant
+
+    async def counting(change: Change, named: str) -> Tenant:
+        asked.append(named)
+        return await true(change, named)
+
+    monkeypatch.setattr(Change, "tenant", counting)
+    assert (await created(stores, tenant="acme", let_in=["other"] * 1_000)).let_in == ["other"]
+    assert asked.count("other") == 1

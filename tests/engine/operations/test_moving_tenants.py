@@ -20,9 +20,12 @@ from core.errors import Refused
 from core.operations import operation_of
 from core.sql.database import Database
 from engine.api import Enqueued, MigratedTo, Migrator
+from engine.operations.inspection import Inspection
 from engine.operations.migrating import MigratePool, migrate_pool
-from engine.operations.moved_streams import MovedStreamState
+from engine.operations.migration_preview import MigrationOutcome
+from engine.operations.moved_streams import MovedStreams, MovedStreamState
 from engine.operations.moving_tenants import MovedTenant, MoveTenant, move_tenant
+from engine.queue.redis_keys import record
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
@@ -212,3 +215,17 @@ async def test_a_move_is_stopped_between_two_and_tells_how_far_it_is(two: TwoPoo
     assert (done.moved, run.progress.heeded, await two.pool_of_new()) == (0, True, "b")
     assert isinstance(run.progress.partial_answer, MovedTenant)
     assert await two.left() == 2
+
+
+async def test_a_count_that_a_worker_made_up_ends_no_move(two: TwoPools) -> None:
+    """It is none, however many digits it has."""
+    (id,) = await two.live(1)
+    source = two.crews["a"].queue
+    streams = MovedStreams(source, source, lambda: None)
+    (row,) = await Inspection(source).requests(two.acme, None, 1)
+    streams.listed([row])
+    streams.begins(row)
+    streams.ends(row, MigrationOutcome(id, two.acme, "a", "b", True))
+    await two.crews["a"].queue.redis.hset(record(source.pool, two.acme, id), mapping={"n": "9" * 5_000})
+    await streams.look()
+    assert streams.count(*MovedStreamState) == 1

@@ -7,7 +7,7 @@ from billing.unit_of_work.perform import answer_of
 from core.actor import Author
 from core.operations import Role
 from core.redis.connection_ends import ends_key, last_ends
-from core.redis.gateway_questions import ReaderFacts, ask_gateways
+from core.redis.gateway_questions import UNHEARD_MAX, ReaderFacts, ask_gateways
 from engine.operations import connections, requests
 from engine.operations.connections import ConnectionPage, ListConnections, OpenOrEnded
 from engine.operations.pool_questions import NameRequest
@@ -165,3 +165,9 @@ def test_a_cause_is_ours_else_the_clients(
 ) -> None:
     """A close that we sent counts before what the client sent; an end without a frame is a lost one."""
     assert cause_of(ours, peers) == cause
+
+
+async def test_gateways_that_there_are_not_make_no_long_answer(gateway: Site) -> None:
+    """A worker may have written their names: some are named."""
+    told = await ask_gateways(gateway.redis, [f"g{at}" for at in range(10_000)], gateway.tenant)
+    assert len(told.unheard) == UNHEARD_MAX
