@@ -40,9 +40,9 @@ async def _rows(db: Database, table: Any, owned: Iterable[Owned]) -> list[Any]:
     wanted, found = sorted({each for each in owned if each[1]}), list[Any]()
     async with db.session() as session:
         for at in range(0, len(wanted), NAMES_AT_ONCE):
-            some = wanted[at : at + NAMES_AT_ONCE]
+            some = set(wanted[at : at + NAMES_AT_ONCE])
             of_tenants = col(table.tenant_id).in_(sorted({tenant for tenant, _ in some}))
             statement = select(table).where(of_tenants, col(table.id).in_(sorted({id for _, id in some})))
             rows = (await session.exec(statement)).all()
-            found += [row for row in rows if (row.tenant_id, row.id) in set(some)]
+            found += [row for row in rows if (row.tenant_id, row.id) in some]
     return found

@@ -1,6 +1,7 @@
 """Reading data that others wrote into Redis: the value, or a record that it cannot be read and why, never its
 content. Pure."""
 
+import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,3 +35,8 @@ def read(what: str, decode: Callable[[Data], Value], data: Data) -> Value | Unre
         return decode(data)
     except ERRORS as error:
         return Unreadable(what, type(error).__name__)
+
+
+def whole_part(value: float | Unreadable) -> int:
+    """A number without its fraction; 0 where it is none, or infinite."""
+    return 0 if isinstance(value, Unreadable) or not math.isfinite(value) else int(value)

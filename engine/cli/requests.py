@@ -110,13 +110,15 @@ def _became(cancelled: CancelledRequest) -> str:
 def _table(listed: ListedRequests) -> Table:
     table = Table(ruled=True)
     table.columns("id", min_width=36)
-    table.columns("tenant", "status", "class", "worker", "model")
+    several = len({row.pool for row in listed.rows}) > 1
+    table.columns("tenant", *(["pool"] if several else []), "status", "class", "worker", "model")
     table.columns("prompt", "tokens", "age", "left", right=True, whole=True)
     for row in listed.rows:
         ended = row.status == RequestStatus.ENDED
         name = listed.names.get(row.tenant, row.tenant)
         table.row(
-            *(row.id, name, row.reason or row.status, row.priority or NOTHING, row.worker or NOTHING),
+            *(row.id, name, *([row.pool] if several else [])),
+            *(row.reason or row.status, row.priority or NOTHING, row.worker or NOTHING),
             *(row.model, str(row.prompt_tokens), str(row.tokens)),
             duration(max(0, listed.now_ms - row.accepted_ms)),
             NOTHING if ended else duration(max(0, row.deadline_ms - listed.now_ms)),

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from billing.api import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from core.observability.telemetry import logger
-from core.redis.members import made_anew, names, reading
+from core.redis.members import made_anew, names, readable, reading
 from core.redis.scripts import Script
 from core.redis.unreadable import Unreadable, read
 from engine.gpus import DeviceHealth
@@ -160,9 +160,12 @@ class PoolNodes:
     async def reports(self) -> list[NodeReport]:
         """The last report of every living supervisor."""
         key = self._key("supervisors")
-        found_names = names(key, await reading(key, self._redis.zrange(key, 0, -1), []))
-        keys = [self._key(f"supervisor:{name}") for name in found_names]
-        found = [await reading(key, self._redis.get(key), None) for key in keys]
+        named = names(key, await reading(key, self._redis.zrange(key, 0, -1), []))
+        pipeline = self._redis.pipeline(transaction=False)
+        for name in named:
+            pipeline.get(self._key(f"supervisor:{name}"))
+        replies = await pipeline.execute(raise_on_error=False) if named else []
+        found = [each for _, each in readable(self._key("supervisor:"), named, replies)]
         reports = [read("report", _report, each) for each in found if each is not None]
         return [each for each in reports if not isinstance(each, Unreadable)]
 
@@ -194,8 +197,16 @@ class PoolNodes:
 
     async def is_draining(self, worker: str) -> bool:
         """True where a registered worker was told to drain."""
-        key = redis_keys.worker(self._pool, worker)
-        return await reading(key, self._redis.hget(key, "state"), None) == b"draining"
+        return worker in await self.draining([worker])
+
+    async def draining(self, workers: Sequence[str]) -> set[str]:
+        """Those of these registered workers that were told to drain."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for worker in workers:
+            pipeline.hget(redis_keys.worker(self._pool, worker), "state")
+        states = await pipeline.execute(raise_on_error=False) if workers else []
+        told = readable(redis_keys.worker(self._pool, ""), workers, states)
+        return {worker for worker, state in told if state == b"draining"}
 
     def _key(self, name: str) -> str:
         return f"{{p:{self._pool}}}{name}"

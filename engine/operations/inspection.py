@@ -3,17 +3,18 @@
 Every read is bounded: by the page, by `limit`, or by what a pool's workers can hold.
 """
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from billing import usage
 from billing.usage import RequestPhase
 from core.redis.members import names, readable, reading
-from core.redis.unreadable import Unreadable, read
+from core.redis.unreadable import Unreadable, read, whole_part
 from engine.node.reports import PoolNodes
+from engine.operations.tenant_rows import TenantRow, tenant_rows
 from engine.operations.worker_rows import WorkerRow, registered, unregistered, with_gpu
 from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
@@ -23,12 +24,15 @@ from engine.request import PriorityClass, RequestStatus
 PAGE = 500
 SCANNED_MAX = 50_000
 ENDED_SCANNED_MAX = 5_000
-TENANTS_PER_CLASS = 64
-COUNTER_UNIT = 1000  # thousandths, as in engine/queue/lua/prelude/fair.lua
-FIELDS = (
-    *("status", "class", "lane", "worker", "warm", "model", "fingerprint", "epoch", "cn", "n", "o", "prompt"),
-    *("visible", "granted", "cached", "covered", "recomputed", "deaths", "preempts", "control"),
-    *("order", "accepted", "claimed", "first", "deadline", "dest", "phases"),
+OPEN_LINES = ("moving", "deadlines")  # what has not ended, and in which order it is listed
+LISTED = (
+    *("status", "class", "lane", "worker", "model", "cn", "prompt", "n", "o"),
+    *("accepted", "claimed", "first", "deadline"),
+)
+DETAILED = (
+    *LISTED,
+    *("warm", "fingerprint", "epoch", "visible", "granted", "cached", "covered", "recomputed", "deaths"),
+    *("preempts", "control", "dest", "phases"),
 )
 
 
@@ -53,6 +57,17 @@ class InspectedRequest(msgspec.Struct, frozen=True):
     first_token_ms: int
     deadline_ms: int
     reason: str = ""
+
+
+class OpenPlace(NamedTuple):
+    """Where a request stands among those of all pools that have not ended: `rank` 0 while it moves, then the
+    nearest deadline."""
+
+    rank: int
+    until_ms: float
+    pool: str
+    tenant: str
+    id: str
 
 
 class RequestDetail(msgspec.Struct, frozen=True):
@@ -90,19 +105,6 @@ class ClassRow(msgspec.Struct, frozen=True):
     oldest_ms: int
 
 
-class TenantRow(msgspec.Struct, frozen=True):
-    """One tenant. `blocked`: at one of its caps in some class; `tokens`: KV tokens in flight; `served`: the
-    counter by which tenants take turns, in tokens at weight 1."""
-
-    tenant: str
-    waiting: int
-    running: int
-    blocked: bool
-    weight: float
-    tokens: int
-    served: int
-
-
 class PoolSnapshot(msgspec.Struct, frozen=True):
     """A pool now. `tenants`: those with most in hand, at most 64 a class."""
 
@@ -131,11 +133,11 @@ class Inspection:
             await self.nodes.reports(),
         )
         places = {slot.worker: (report, slot) for report in reports for slot in report.slots}
+        draining = await self.nodes.draining([view.worker for view in views])
         rows: list[WorkerRow] = []
         for view in views:
             report, slot = places.pop(view.worker, (None, None))
-            draining = await self.nodes.is_draining(view.worker)
-            rows.append(with_gpu(registered(view, slot, draining, now), report, slot))
+            rows.append(with_gpu(registered(view, slot, view.worker in draining, now), report, slot))
         rows += [with_gpu(unregistered(*place), *place) for place in places.values()]
         return sorted(rows, key=lambda row: (row.node, row.worker))
 
@@ -147,18 +149,32 @@ class Inspection:
         if status is RequestStatus.ENDED:
             return await self._ended(tenant, limit)
         rows: list[InspectedRequest] = []
-        for line in ("moving", "deadlines"):
+        for line in OPEN_LINES:
             for start in range(0, SCANNED_MAX, PAGE):
                 key = self._key(line)
                 found = await reading(key, self._redis.zrange(key, start, start + PAGE - 1), [])
                 members = [redis_keys.split_member(name) for name in names(key, found)]
                 wanted = [member for member in members if tenant in (None, member[0])]
-                for (t, id), fields in zip(wanted, await self._records(wanted), strict=True):
-                    if fields["status"] and status in (None, fields["status"]):
-                        rows.append(_row(self._pool, t, id, fields))
+                rows += [row for row in await self.rows(wanted) if status in (None, row.status)]
                 if len(rows) >= limit or len(found) < PAGE:
                     break
         return rows[:limit]
+
+    async def first_open(self, limit: int) -> list[OpenPlace]:
+        """The first of those that have not ended, in the order of `requests`."""
+        places = list[OpenPlace]()
+        for rank, line in enumerate(OPEN_LINES):
+            key = self._key(line)
+            found = await reading(key, self._redis.zrange(key, 0, limit - 1, withscores=True), [])
+            for raw, until_ms in found:
+                members = [redis_keys.split_member(name) for name in names(key, [raw])]
+                places += [OpenPlace(rank, until_ms, self._pool, *member) for member in members]
+        return places[:limit]
+
+    async def rows(self, members: Sequence[tuple[str, str]]) -> list[InspectedRequest]:
+        """Those of these requests that the pool knows, (tenant, id), in their order."""
+        found = zip(members, await self._records(members), strict=True)
+        return [_row(self._pool, *member, fields) for member, fields in found if fields["status"]]
 
     async def find(self, id: str, tenant: str | None) -> tuple[str, str] | None:
         """(tenant, id) of a request that this pool still knows. Without a tenant every key is looked at."""
@@ -175,7 +191,7 @@ class Inspection:
 
     async def request(self, tenant: str, id: str) -> RequestDetail | None:
         """One request; None where the pool does not know it."""
-        (fields,) = await self._records([(tenant, id)])
+        (fields,) = await self._records([(tenant, id)], DETAILED)
         if not fields["status"]:
             return None
         older = None
@@ -206,7 +222,7 @@ class Inspection:
             log_first=int(first[0][0].partition(b"-")[0]) if first else None,
             readers={_text(gateway): _text(state) for gateway, state in readers.items()},
             now_ms=await self._queue.now_ms(),
-            parked_ms=_whole(since or 0),
+            parked_ms=whole_part(since or 0),
             phases=[RequestPhase(*phase) for phase in read_phases(fields["phases"])],
         )
 
@@ -221,38 +237,15 @@ class Inspection:
             at_ms=now,
             parked=await reading(parked, self._redis.zcard(parked), 0),
             classes=[await self._class(each, classes[each.value], now) for each in PriorityClass],
-            tenants=await self.tenants([tenant for tenant, _ in held]),
+            tenants=await tenant_rows(self._redis, self._pool, Counter(tenant for tenant, _ in held)),
             workers=workers,
         )
 
     async def _class(self, priority: PriorityClass, running: int, now: int) -> ClassRow:
         line = self._key(f"age:{priority}")
         oldest = await reading(line, self._redis.zrange(line, 0, 0, withscores=True), [])
-        waited = max(0, now - _whole(oldest[0][1]) // 1000) if oldest else 0
+        waited = max(0, now - whole_part(oldest[0][1]) // 1000) if oldest else 0
         return ClassRow(priority.value, await reading(line, self._redis.zcard(line), 0), running, waited)
-
-    async def tenants(self, holding: Iterable[str]) -> list[TenantRow]:
-        """Tenants with requests, who has most first. `holding`: whose each request in workers' hands is."""
-        running, waiting, blocked = Counter(holding), Counter[str](), set[str]()
-        for priority in PriorityClass:
-            act, at_cap = self._key(f"act:{priority}"), self._key(f"blocked:{priority}")
-            eligible = await reading(act, self._redis.zrange(act, 0, TENANTS_PER_CLASS - 1), [])
-            capped = await reading(at_cap, self._redis.sscan(at_cap, count=TENANTS_PER_CLASS), (0, []))
-            stopped = set(names(at_cap, capped[1]))
-            blocked |= stopped
-            for tenant in {*names(act, eligible)} | stopped:
-                line = self._key(f"ids:{priority}:{tenant}")
-                waiting[tenant] += await reading(line, self._redis.zcard(line), 0)
-        known = sorted({*waiting, *running}, key=lambda name: (-waiting[name] - running[name], name))
-        return [await self._tenant(name, waiting[name], running[name], name in blocked) for name in known]
-
-    async def _tenant(self, name: str, waiting: int, running: int, blocked: bool) -> TenantRow:
-        key = self._key(f"ten:{name}")
-        terms = await reading(key, self._redis.hmget(key, "weight", "tokens", "counter"), [None] * 3)
-        weight, tokens, counter = (read("number", float, each or b"0") for each in terms)
-        served = _whole(counter) // COUNTER_UNIT
-        share = 1.0 if isinstance(weight, Unreadable) else weight or 1.0
-        return TenantRow(name, waiting, running, blocked, share, _whole(tokens), served)
 
     async def _ended(self, tenant: str | None, limit: int) -> list[InspectedRequest]:
         """Ended requests from their stream, as far back as it reaches."""
@@ -262,18 +255,20 @@ class Inspection:
         records = await self._records([(event.tenant, event.request) for event in events])
         return [_ended_row(event, fields) for event, fields in zip(events, records, strict=True)]
 
-    async def _records(self, members: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    async def _records(
+        self, members: Sequence[tuple[str, str]], fields: Sequence[str] = LISTED
+    ) -> list[dict[str, str]]:
         """The records' fields; an empty status where there is none."""
         if not members:
             return []
         pipeline = self._redis.pipeline(transaction=False)
         for tenant, id in members:
-            pipeline.hmget(redis_keys.record(self._pool, tenant, id), FIELDS)
+            pipeline.hmget(redis_keys.record(self._pool, tenant, id), fields)
         records = await pipeline.execute(raise_on_error=False)
         found = dict(readable(self._key("req:"), range(len(members)), records))
-        nothing = [None] * len(FIELDS)
+        nothing = [None] * len(fields)
         return [
-            {name: _text(value) for name, value in zip(FIELDS, found.get(at, nothing), strict=True)}
+            {name: _text(value) for name, value in zip(fields, found.get(at, nothing), strict=True)}
             for at in range(len(members))
         ]
 
@@ -325,12 +320,7 @@ def _event(fields: Mapping[bytes, bytes]) -> usage.UsageEvent | None:
 
 
 def _number(value: str) -> int:
-    return _whole(read("number", float, value or "0"))
-
-
-def _whole(value: float | Unreadable) -> int:
-    """The number without its fraction; 0 where it is none, or infinite."""
-    return 0 if isinstance(value, Unreadable) or not math.isfinite(value) else int(value)
+    return whole_part(read("number", float, value or "0"))
 
 
 def _text(value: bytes | None) -> str:

@@ -86,7 +86,7 @@ async def _pool(redis: RedisClient, pool: str, now: int) -> LivePool:
         sorted(workers, key=lambda each: (each.row.node, each.row.worker)),
         classes,
         pace_ms,
-        await _running(redis, pool, busy[:HOLDERS_MAX]) if waits and busy else {},
+        await running_by_tenant(redis, pool, busy[:HOLDERS_MAX]) if waits and busy else {},
     )
 
 
@@ -193,8 +193,10 @@ def _reports(pool: str, raw: Sequence[bytes | None]) -> list[NodeReport]:
     return reports
 
 
-async def _running(redis: RedisClient, pool: str, workers: Sequence[str]) -> dict[str, int]:
-    """Requests that these workers have in hand, by tenant."""
+async def running_by_tenant(redis: RedisClient, pool: str, workers: Sequence[str]) -> dict[str, int]:
+    """How many requests these workers have in hand, by tenant."""
+    if not workers:
+        return {}
     pipeline = redis.pipeline(transaction=False)
     for name in workers:
         pipeline.smembers(redis_keys.claims(pool, name))

@@ -1,6 +1,5 @@
 """The operation that shows what tenants take of a pool now, beside the share that is theirs."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -10,8 +9,9 @@ from msgspec import Meta
 from billing.api import Look
 from core.access.processes import LINES
 from core.operations import OPERATORS, Role, Uses, operation
-from engine.operations.inspection import Inspection, TenantRow
+from engine.operations.live_pools import running_by_tenant
 from engine.operations.pool_questions import WORKER_READS, known_pool, names_of_tenants
+from engine.operations.tenant_rows import TenantRow, tenant_rows
 
 
 class AskShares(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +50,8 @@ async def show_shares(look: Look, ask: AskShares) -> PoolShares:
     """Show what tenants take of a pool now, beside their fair share by weight."""
     queue = await known_pool(look, ask.pool)
     workers = [view.worker for view in await queue.workers() if view.claims]
-    held = await asyncio.gather(*(queue.claimed(worker) for worker in workers))
-    rows = await Inspection(queue).tenants([tenant for members in held for tenant, _ in members])
+    running = await running_by_tenant(queue.redis, queue.pool, workers)
+    rows = await tenant_rows(queue.redis, queue.pool, running)
     names = await names_of_tenants(look, (row.tenant for row in rows))
     return PoolShares(pool=queue.pool, tenants=shares_of(rows, names))
 

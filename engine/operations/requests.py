@@ -13,11 +13,12 @@ from msgspec import Meta
 from billing.api import PLATFORM, Look, Order, Quota, RequestOwner, owners_of_requests
 from core.access.processes import CONTROL, COUNTS, GATEWAY_HINTS, LINES, SETTLING, WORKER_WAKES
 from core.access.processes import READERS as READER_KEYS
-from core.errors import bad_request
+from core.errors import bad_request, see
 from core.operations import STAFF, ListedPage, Uses, operation
 from core.redis.gateway_questions import ReaderFacts, ask_gateways
-from core.redis.pools import HOPS_MAX
+from core.redis.pools import HOPS_MAX, known_pools
 from engine.lifecycle.finish import end_unclaimed
+from engine.operations.all_pools import requests_of_pools
 from engine.operations.cancel import cancel_where_it_is
 from engine.operations.explain import Explained, explain
 from engine.operations.inspection import InspectedRequest, Inspection, RequestDetail
@@ -59,8 +60,11 @@ ENDING = (
 
 
 class ListRequests(PoolQuestion, frozen=True, kw_only=True):
-    """Which requests of a pool."""
+    """Which requests of a pool, or of all."""
 
+    all_pools: Annotated[
+        bool, Meta(description="Of every pool, in one list, instead of one pool's. Not those that ended.")
+    ] = False
     tenant: Annotated[str | None, Meta(description="Only this tenant's (name or id).")] = None
     status: RequestStatus | None = None
     limit: Annotated[int, Meta(ge=1, le=LISTED_MAX)] = 100
@@ -77,7 +81,7 @@ class ListedRequest(InspectedRequest, frozen=True, kw_only=True):
 
 
 class RequestLine(ListedPage[ListedRequest], frozen=True, kw_only=True):
-    """Requests of a pool, and the time there in Unix ms."""
+    """Requests of a pool, or of all, and the time there in Unix ms."""
 
     now_ms: int
 
@@ -129,9 +133,15 @@ class CancelledRequest(msgspec.Struct, frozen=True):
 )
 async def list_requests(look: Look, ask: ListRequests) -> RequestLine:
     """List requests of a pool that have not ended, the nearest deadline first. Members see their own."""
+    _check_one_list(ask)
     queue, owner = await known_pool(look, ask.pool), await owner_named(look, ask.tenant)
-    await look.watched(owner or PLATFORM, owner or queue.pool)
-    found = await Inspection(queue).requests(owner, ask.status, ask.limit)
+    await look.watched(owner or PLATFORM, owner or ("all pools" if ask.all_pools else queue.pool))
+    if ask.all_pools:
+        named = sorted({queue.pool, *await known_pools(look.redis, look.settings)})
+        queues = [another(queue, name) for name in named]
+        found = await requests_of_pools(queues, owner, ask.status, ask.limit)
+    else:
+        found = await Inspection(queue).requests(owner, ask.status, ask.limit)
     names = await names_of_tenants(look, (row.tenant for row in found)) if found else {}
     owners = await owners_of_requests(look.db, look.redis, [(row.tenant, row.id) for row in found])
     rows = [_listed(row, names, owners.get((row.tenant, row.id)), look) for row in found]
@@ -225,6 +235,15 @@ async def cancel_request(order: Order, ask: NameRequest) -> CancelledRequest:
     if status is RequestStatus.ENDED:
         return answer(CancelState.HAD_ENDED)
     return answer(await _ended(now, row.tenant, row.id))
+
+
+def _check_one_list(ask: ListRequests) -> None:
+    """Raises Refused where a pool is named beside all, or what ended is meant."""
+    if ask.all_pools and ask.pool is not None:
+        raise bad_request("name a pool, or all of them", field="pool")
+    if ask.all_pools and ask.status is RequestStatus.ENDED:
+        text = "what has ended and is not billed yet is listed pool by pool"
+        raise bad_request(text, field="status", see=see("requests.find"))
 
 
 def without_machines(found: RequestDetail) -> RequestDetail:

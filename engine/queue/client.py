@@ -44,6 +44,7 @@ from engine.queue.types import (
     Watermark,
     WorkerView,
 )
+from engine.queue.worker_views import worker_views
 from engine.request import Control, Entry, PriorityClass, RequestStatus
 
 REAP_BUDGET = 100
@@ -333,27 +334,13 @@ class PoolQueue:
     async def workers(self) -> list[WorkerView]:
         """All registered workers, those with a lapsed lease too."""
         now = await self.now_ms()
-        key = redis_keys.workers(self.pool)
-        leases = await reading(key, self._redis.zrange(key, 0, -1, withscores=True), [])
         found: list[WorkerView] = []
-        for name, lease in leases:
-            view = await self._worker(name, lease, now)
+        for view in await worker_views(self._redis, self.pool, now):
             if isinstance(view, Unreadable):
                 repeated.warning("queue.worker_unreadable", pool=self.pool, why=view.why)
-            elif view is not None:
+            else:
                 found.append(view)
         return found
-
-    async def _worker(self, raw: bytes, lease: float, now: int) -> WorkerView | Unreadable | None:
-        name = read("name", bytes.decode, raw)
-        if isinstance(name, Unreadable):
-            return name
-        key, claims = redis_keys.worker(self.pool, name), redis_keys.claims(self.pool, name)
-        fields = await reading(key, self._redis.hgetall(key), dict[bytes, bytes]())
-        if not fields:
-            return None
-        held = await reading(claims, self._redis.scard(claims), 0)
-        return read("worker", lambda of: script_replies.worker(name, int(lease), now, held, of), fields)
 
     async def unowned(self, tenant: str, id: str) -> UnownedRequest | None:
         """Everything needed to end a queued or parked request; None where it is neither. Raises

@@ -59,7 +59,8 @@ class PlayedRequests:
             return overview()
         if path == "/api/requests":
             waiting = live_row("waits", "queued", first_token_ms=0, claimed_ms=0, tokens=0)
-            items = [live_row(), waiting] if query["pool"] == ["eu-1"] else []
+            meant = "all_pools" in query or query["pool"] == ["eu-1"]
+            items = [live_row(), waiting] if meant else []
             return {"items": items, "next": None, "now_ms": NOW_MS}
         if path == "/api/ended-requests":
             self.asked.append(query)

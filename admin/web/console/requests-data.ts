@@ -1,7 +1,6 @@
-// The list's questions: requests that run, of one pool or of all that the overview knows, and pages of those that
-// are over.
+// The list's questions: requests that run, of one pool or of all, and pages of those that are over.
 
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { api, answered, type Problem, type Schemas } from "../shared/api";
 import { usePages } from "../shared/components/load-more";
 import { LIVE_MS } from "../shared/live";
@@ -9,6 +8,7 @@ import { useSession } from "../shared/session";
 import { leavesOutLive, type RequestsFilter } from "./requests-filter";
 
 export type LiveRow = Schemas["ListedRequest"];
+type LiveList = Schemas["RequestLine"];
 export type EndedRow = Schemas["EndedRequestFacts"];
 export type RefusedRow = Schemas["RefusedSends"];
 
@@ -28,36 +28,21 @@ export function usePools(): string[] | null {
   return isLoading ? null : (data?.pools ?? []).map((each) => each.pool).sort();
 }
 
-/** Requests that have not ended, the last accepted first. `more`: a pool has more than are asked for. */
-export function useLiveRequests(filter: RequestsFilter, pools: readonly string[] | null, wanted: boolean, limit: number) {
+/** Requests that have not ended, the last accepted first. `more`: there are more than are asked for. */
+export function useLiveRequests(filter: RequestsFilter, wanted: boolean, limit: number) {
   const { may } = useSession();
-  const enabled = wanted && (pools !== null || filter.pool !== undefined) && may("requests.list") && !leavesOutLive(filter).length;
-  const asked: (string | null)[] = filter.pool ? [filter.pool] : pools?.length ? [...pools] : [null];
-  return useQueries({
-    queries: asked.map((pool) => ({
-      queryKey: ["requests", "live", pool, filter.tenant ?? null, limit],
-      queryFn: async () => {
-        const query = { limit, ...(pool ? { pool } : {}), ...(filter.tenant ? { tenant: filter.tenant } : {}) };
-        const line = await answered(api.GET("/api/requests", { params: { query } }));
-        return { ...line, full: line.items.length >= limit };
-      },
-      enabled,
-      refetchInterval: LIVE_MS,
-      retry: false,
-    })),
-    combine: (answers) => ({
-      enabled,
-      rows: answers
-        .flatMap((each) => each.data?.items ?? [])
-        .filter((row) => !filter.model || row.model === filter.model)
-        .sort((one, other) => other.accepted_ms - one.accepted_ms),
-      nowMs: Math.max(0, ...answers.map((each) => each.data?.now_ms ?? 0)),
-      more: answers.some((each) => each.data?.full),
-      problem: (answers.find((each) => each.error)?.error ?? null) as Problem | null,
-      loading: enabled && answers.some((each) => each.isLoading),
-      updatedAt: answers.length ? Math.min(...answers.map((each) => each.dataUpdatedAt)) : 0,
-    }),
+  const enabled = wanted && may("requests.list") && !leavesOutLive(filter).length;
+  const where = filter.pool ? { pool: filter.pool } : { all_pools: true };
+  const { data, error, isLoading, dataUpdatedAt } = useQuery<LiveList, Problem>({
+    queryKey: ["requests", "live", filter.pool ?? null, filter.tenant ?? null, limit],
+    queryFn: () => answered(api.GET("/api/requests", { params: { query: { limit, ...where, ...(filter.tenant ? { tenant: filter.tenant } : {}) } } })),
+    enabled,
+    refetchInterval: LIVE_MS,
+    retry: false,
   });
+  const items = data?.items ?? [];
+  const rows = items.filter((row) => !filter.model || row.model === filter.model).sort((one, other) => other.accepted_ms - one.accepted_ms);
+  return { enabled, rows, nowMs: data?.now_ms ?? 0, more: items.length >= limit, problem: error, loading: enabled && isLoading, updatedAt: dataUpdatedAt };
 }
 
 /** Pages of requests that ended, the last first. */

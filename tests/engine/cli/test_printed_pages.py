@@ -13,7 +13,8 @@ from engine.cli import models, top
 from engine.cli.formatting import duration, time_of_day, worker_table
 from engine.gpus import DeviceHealth
 from engine.models.registry import ModelRecord
-from engine.operations.inspection import ClassRow, PoolSnapshot, TenantRow
+from engine.operations.inspection import ClassRow, PoolSnapshot
+from engine.operations.tenant_rows import TenantRow
 from engine.operations.worker_rows import WorkerRow
 from tests.engine.cli.printed import AT_MS, printed
 

@@ -6,8 +6,8 @@ from billing.api import Stores, create_tenant, local_actor
 from billing.unit_of_work.perform import answer_of
 from core.configuration.settings import Settings
 from core.sql.database import Database
-from engine.operations.inspection import TenantRow
 from engine.operations.pool_shares import AskShares, shares_of, show_shares
+from engine.operations.tenant_rows import TenantRow
 from engine.queue.types import TenantTerms
 from tests.engine.builders import Pool, request
 from tests.support.redis import Redis

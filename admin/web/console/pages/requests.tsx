@@ -26,7 +26,7 @@ export function RequestsPage() {
   const [limit, setLimit] = useState(LIVE_MAX);
   const states = statesFor(may);
   const state = states.includes(filter.state ?? "all") ? (filter.state ?? "all") : (states[0] ?? "all");
-  const live = useLiveRequests(filter, pools, state === "all" || state === "live", limit);
+  const live = useLiveRequests(filter, state === "all" || state === "live", limit);
   const ended = useEndedRequests(filter, state === "all" || state === "ended");
   const refused = useRefusedSends(filter, state === "refused");
   const pages = state === "refused" ? refused : ended;
@@ -37,7 +37,7 @@ export function RequestsPage() {
   const running = state === "refused" ? [] : live.rows.filter((row) => !over.has(`${row.tenant} ${row.id}`));
   const problem = pages.error ?? live.problem;
   const shown = state === "refused" ? refusedRows.length : running.length + (state === "live" ? 0 : endedRows.length);
-  const loading = (state === "live" ? live.loading || pools === null : pages.loading) && !problem;
+  const loading = (state === "live" ? live.loading : pages.loading) && !problem;
   const more = state === "live" ? { has: live.more && limit < LISTED_MAX, busy: false, load: () => setLimit((was) => Math.min(LISTED_MAX, was * 4)) } : pages.more;
   const left = state === "all" ? leavesOutLive(filter) : [];
   return (
