@@ -26,7 +26,7 @@ from core.redis.pools import is_pool_name
 PRICES = "price_book price_version price price_tier gpu_price commitment"
 SEEN = "pool_state fleet_node"
 READS = f"tenant project model_version audit_state {SEEN} {PRICES}"
-RESERVED = ("owners", "usage", "hours")  # of the API: /pools/usage is no pool
+RESERVED = ("owners", "usage", "hours", ".", "..")  # of the API: /pools/usage is no pool
 WRITES = f"pool pool_admission pool_owner {AUDIT}"
 
 Workers = Annotated[int, Meta(description="How many workers it should have.")]
@@ -136,7 +136,7 @@ async def show_pool(look: Look, ask: NamePool) -> PoolFacts:
 async def create_pool(change: Change, ask: CreatePool) -> PoolFacts:
     """Create a pool: which model its workers run, how many, on which nodes, and who pays. Without a tenant it
     is shared by all who have no pool of their own for the model."""
-    if not is_pool_name(ask.pool) or ask.pool in RESERVED:
+    if not is_pool_name(ask.pool) or ask.pool in RESERVED or "/" in ask.pool:
         raise bad_request(f"{ask.pool!r} is no name of a pool", field="pool")
     payer = None if ask.tenant is None else await change.tenant(ask.tenant)
     project_id = await _project(change, payer, ask.project)

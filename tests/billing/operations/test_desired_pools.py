@@ -105,6 +105,8 @@ async def test_who_pays_is_named_and_warned_and_stands_in_the_history(stores: St
     [
         ({"pool": "{a}"}, "pool"),
         ({"pool": "usage"}, "pool"),
+        ({"pool": ".."}, "pool"),  # no path of the API has it
+        ({"pool": "a/b"}, "pool"),
         ({"model": "none"}, "model"),
         ({"version": "v9"}, "version"),
         ({"labels": ["zone"]}, "labels"),
