@@ -253,8 +253,11 @@ async def test_filters_are_in_the_address_and_pages_come_behind_each_other(
     await page.get_by_role("button", name="Clear filters").click()
     await expect(page).to_have_url(f"{console}/console/requests?state=ended")
     await page.goto(f"{console}/console/requests?tenant=acme&user=ann")
-    await expect(page.get_by_text("Requests that run are left out: their user is known")).to_be_visible()
+    await expect(page.get_by_role("cell", name="decoding")).to_be_visible()
     await expect(page.get_by_label("User")).to_have_value("ann")
+    await page.goto(f"{console}/console/requests?tenant=acme&outcome=error")
+    await expect(page.get_by_text("Requests that run are left out: their outcome is known")).to_be_visible()
+    await expect(page.get_by_role("cell", name="decoding")).to_be_hidden()
     assert watched.errors == []
 
 
@@ -269,6 +272,31 @@ async def test_at_390_pixels_nothing_scrolls_sideways(
     await expect(watched.page.get_by_role("row").nth(1)).to_be_visible()
     assert await watched.page.evaluate("document.documentElement.scrollWidth") <= 390
     await shot(watched.page, f"{path.replace('?', '-').replace('/', '-')}-390")
+
+
+async def test_a_user_and_a_key_are_found_among_those_that_run(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """By id or name, alone or both; nobody else's request is listed."""
+    watched, _ = await opened(open_page, console, settings, sqlite, "requests?state=live", **WIDE)
+    page = watched.page
+    runs, none = (
+        page.get_by_role("cell", name="decoding"),
+        page.get_by_role("heading", name="No request matches"),
+    )
+    for user, key in (("ann", ""), ("u-5596", "chat-web"), ("", "pk_chat")):
+        await page.goto(f"{console}/console/requests?state=live&user={user}&key={key}")
+        await expect(runs).to_be_visible()
+    await page.get_by_label("User").fill("bob")
+    await page.get_by_label("User").press("Enter")
+    await expect(none).to_be_visible()
+    await expect(page).to_have_url(f"{console}/console/requests?user=bob&key=pk_chat&state=live")
+    await page.get_by_label("User").fill("")
+    await page.get_by_label("User").press("Enter")
+    await page.get_by_label("Key").fill("other")
+    await page.get_by_label("Key").press("Enter")
+    await expect(none).to_be_visible()
+    assert watched.errors == []
 
 
 STATES: list[tuple[dict[str, Any], str]] = [
@@ -359,7 +387,7 @@ async def test_an_ended_request_is_opened_by_the_search(
     await post(sqlite, "default", [encode(event)])
     page = await signed_in(open_page, console, settings, sqlite)
     await page.keyboard.press("Control+k")
-    await page.keyboard.type("r-77")
+    await page.get_by_role("combobox", name="Search").fill("r-77")
     await page.get_by_role("option", name="r-77").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("after 2.00 s")
     await expect(page.get_by_role("region", name="Bill")).to_contain_text("0.000003700")

@@ -23,9 +23,14 @@ export function filterOf(given: Record<string, unknown>): RequestsFilter {
 }
 
 /** What only ended requests can be asked for: where it is given, those that run are left out. */
-export function leavesOutLive(filter: RequestsFilter): string[] {
-  const named = (["user", "key", "outcome", "code", "until"] as const).filter((name) => filter[name]);
+export function leavesOutLive(filter: RequestsFilter): ("outcome" | "code" | "until")[] {
+  const named = (["outcome", "code", "until"] as const).filter((name) => filter[name]);
   return filter.state === "live" ? [] : [...named];
+}
+
+/** Whether a request that runs is of the user and with the key that are asked for, each by its id or name. */
+export function isWhose(row: { user: string; user_id: string; key: string; key_name: string }, { user, key }: RequestsFilter): boolean {
+  return (!user || [row.user, row.user_id].includes(user)) && (!key || [row.key, row.key_name].includes(key));
 }
 
 /** Whether anything but the state is filtered by. */

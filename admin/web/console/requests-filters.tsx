@@ -42,8 +42,8 @@ export function RequestFilters({ filter, states, pools, problem, change }: Props
     <div className="filters" role="search" aria-label="Filters">
       <SegmentedControl size="xs" aria-label="State" value={state} data={STATES.filter((each) => states.includes(each)).map((each) => ({ value: each, label: NAMES[each] }))} onChange={(value) => change({ state: value === "all" ? undefined : value })} />
       {text("tenant", "Tenant")}
-      {state !== "live" && text("user", "User")}
-      {state !== "live" && text("key", "Key")}
+      {text("user", "User")}
+      {text("key", "Key")}
       {state !== "refused" && text("model", "Model")}
       {state !== "refused" && (
         <NativeSelect size="xs" aria-label="Pool" value={filter.pool ?? ""} data={[{ value: "", label: "Any pool" }, ...pooled]} onChange={(event) => change({ pool: event.currentTarget.value || undefined })} {...error("pool")} />

@@ -11,12 +11,13 @@ import { useSession } from "../../shared/session";
 import { sentence } from "../../shared/words";
 import { endWord, liveWord, type Word } from "../request-words";
 import { LIVE_MAX, useEndedRequests, useLiveRequests, usePools, useRefusedSends, type EndedRow, type LiveRow } from "../requests-data";
-import { filterOf, isFiltered, leavesOutLive, shortId, type ListState, type RequestsFilter } from "../requests-filter";
+import { filterOf, isFiltered, isWhose, leavesOutLive, shortId, type ListState, type RequestsFilter } from "../requests-filter";
 import { beside, RequestFilters } from "../requests-filters";
 import { RefusedTable } from "./requests-refused";
 import "./requests.css";
 
 const LISTED_MAX = 10_000;
+const LEFT = { outcome: "outcome", code: "code", until: "end" };
 
 export function RequestsPage() {
   const { may } = useSession();
@@ -34,7 +35,7 @@ export function RequestsPage() {
   const change = (changed: object) => void navigate({ to: "/requests", search: (was) => filterOf({ ...was, ...changed }) });
   const [endedRows, refusedRows] = [ended.items ?? [], refused.items ?? []];
   const over = new Set(endedRows.map((row) => `${row.tenant} ${row.id}`));
-  const running = state === "refused" ? [] : live.rows.filter((row) => !over.has(`${row.tenant} ${row.id}`));
+  const running = state === "refused" ? [] : live.rows.filter((row) => isWhose(row, filter) && !over.has(`${row.tenant} ${row.id}`));
   const problem = pages.error ?? live.problem;
   const shown = state === "refused" ? refusedRows.length : running.length + (state === "live" ? 0 : endedRows.length);
   const loading = (state === "live" ? live.loading : pages.loading) && !problem;
@@ -48,7 +49,7 @@ export function RequestsPage() {
         <p className="requests-count soft tabular" role="status">{loading || problem ? "" : countText(shown, more.has, state, endedRows)}</p>
       </div>
       {problem && !beside(problem.field) && <p className="requests-note bad" role="alert">{sentence(problem.detail)}</p>}
-      {left.length > 0 && <p className="requests-note soft">Requests that run are left out: their {left.join(" and ")} is known once they end.</p>}
+      {left.length > 0 && <p className="requests-note soft">Requests that run are left out: their {left.map((name) => LEFT[name]).join(" and ")} is known once they end.</p>}
       {state === "all" && live.more && <p className="requests-note soft">More run than are shown here: “Live” shows them all.</p>}
       <div className={stale ? "stale" : ""}>
         {loading ? <span className="skeleton rows" role="status" aria-label="Loading" /> : shown === 0 && !more.has ? (
@@ -82,7 +83,7 @@ function Nothing({ filter, state, change }: { filter: RequestsFilter; state: Lis
   return (
     <div className="empty">
       <h2>No request matches</h2>
-      <p>Nothing of this time fits the filters. Without a time, the last 24 hours are looked at.</p>
+      <p>{state === "live" ? "Nothing that runs now fits the filters." : "Nothing of this time fits the filters. Without a time, the last 24 hours are looked at."}</p>
       <p className="empty-buttons">
         {isFiltered(filter) && <Button variant="default" onClick={clear}>Clear filters</Button>}
         {state !== "live" && filter.since !== "7d" && <Button variant="default" onClick={() => change({ since: "7d", until: undefined })}>Last 7 days</Button>}
