@@ -4,6 +4,8 @@ from shlex import quote
 
 from core.errors import Refusal, SeeOperation
 
+ARGUMENTS = frozenset({("pools.drain", "pool")})  # what a command takes without an option
+
 
 def refused_text(refusal: Refusal) -> str:
     """A refusal as a command says it: what is wrong, and which command helps on. Pure."""
@@ -12,5 +14,6 @@ def refused_text(refusal: Refusal) -> str:
 
 def _line(seen: SeeOperation) -> str:
     words = ["parley", *seen.operation.replace("_", "-").split(".")]
-    words += [f"--{name} {quote(value)}" for name, value in seen.ask.items()]
+    for name, value in seen.ask.items():
+        words.append(quote(value) if (seen.operation, name) in ARGUMENTS else f"--{name} {quote(value)}")
     return " ".join([*words, "--help"] if seen.help else words)
