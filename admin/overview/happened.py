@@ -65,6 +65,8 @@ def _change(row: AuditLog, names: Mapping[str, str]) -> OverviewEvent:
     words = [subject, "were" if subject.endswith("s") else "was", _participle(verb)]
     if row.action == "pool.create" and (tenant := after.get("tenant_id")):
         words.append(f"for {names.get(tenant, tenant)}")
+    if row.action == "pool.move" and (tenant := after.get("tenant")):
+        words = [f"{names.get(tenant, tenant)} was moved out of pool {row.target} to {after.get('to')}"]
     said = " ".join(words) + _changed(before, after)
     if reason := after.get("reason"):
         said += f": “{reason}”"
@@ -127,6 +129,6 @@ def untold() -> frozenset[str]:
 
 def tenants_named(rows: Sequence[AuditLog]) -> set[str]:
     """Ids of the tenants that rows are of, or name."""
-    return {row.tenant_id for row in rows} | {
-        str(tenant) for row in rows if (tenant := _facts(row.after).get("tenant_id"))
-    }
+    named = (_facts(row.after) for row in rows)
+    said = {str(tenant) for each in named for name in ("tenant_id", "tenant") if (tenant := each.get(name))}
+    return {row.tenant_id for row in rows} | said

@@ -55,6 +55,11 @@ def told(*rows: AuditLog, **facts: Any) -> list[OverviewEvent]:
             a_row("pool.create", "eu-1", None, {"tenant_id": "t2"}, PLATFORM),
             "pool eu-1 was created for globex",
         ),
+        (a_row("pool.create", "eu-1", None, {"model": "smollm2"}, PLATFORM), "pool eu-1 was created"),
+        (
+            a_row("pool.move", "default", None, {"tenant": "t2", "to": "eu-1", "leaves": []}, PLATFORM),
+            "globex was moved out of pool default to eu-1",
+        ),
         (a_row("request.migrate_all", "eu-1", tenant=PLATFORM), "pool eu-1 was emptied"),
         (a_row("worker.kill", "w5", None, {"pool": "eu-1"}, PLATFORM), "worker w5 was killed"),
         (a_row("thing.close_down", "x", tenant="t9"), "t9: thing x was closed down"),
@@ -91,4 +96,5 @@ def test_reads_and_signing_in_are_left_out() -> None:
 def test_names_are_asked_for_of_whom_rows_are_and_speak() -> None:
     """A pool's row is the platform's, and names a tenant."""
     row = a_row("pool.create", "eu-1", None, {"tenant_id": "t2"}, PLATFORM)
-    assert tenants_named([row, a_row("key.create", "k")]) == {PLATFORM, "t1", "t2"}
+    moved = a_row("pool.move", "eu-1", None, {"tenant": "t3", "to": "big"}, PLATFORM)
+    assert tenants_named([row, moved, a_row("key.create", "k")]) == {PLATFORM, "t1", "t2", "t3"}
