@@ -4,16 +4,17 @@
 import type { ReactNode } from "react";
 import "./data-table.css";
 
-/** `right`: a date, at the right of its column. `phone`: "end" stands at the right of the first line, "hide" nowhere. */
-export type Column<Row> = { title: string; cell: (row: Row) => ReactNode; number?: boolean; right?: boolean; phone?: "end" | "hide" };
+/** `right`: a date, at the right of its column. `phone`: "end" stands at the right of the first line, "hide" nowhere.
+ * `narrow`: it is left out where the window is too narrow for all columns of a desk. */
+export type Column<Row> = { title: string; cell: (row: Row) => ReactNode; number?: boolean; right?: boolean; phone?: "end" | "hide"; narrow?: "hide" };
 
 type Table<Row> = { columns: readonly Column<Row>[]; rows: readonly Row[]; keyOf: (row: Row) => string; label: string; foot?: Row };
 
 export function DataTable<Row>({ columns, rows, keyOf, label, foot }: Table<Row>) {
-  const cells = (row: Row) => columns.map((column) => <td key={column.title} className={`${sideOf(column)} ${column.phone ?? ""}`} data-label={column.title}>{column.cell(row)}</td>);
+  const cells = (row: Row) => columns.map((column) => <td key={column.title} className={`${sideOf(column)} ${column.phone ?? ""} ${column.narrow ? "narrow-hide" : ""}`} data-label={column.title}>{column.cell(row)}</td>);
   return (
     <table className="table data-table" aria-label={label}>
-      <thead><tr>{columns.map((column) => <th key={column.title} scope="col" className={sideOf(column)}>{column.title || <span className="unseen">What can be done</span>}</th>)}</tr></thead>
+      <thead><tr>{columns.map((column) => <th key={column.title} scope="col" className={`${sideOf(column)} ${column.narrow ? "narrow-hide" : ""}`}>{column.title || <span className="unseen">What can be done</span>}</th>)}</tr></thead>
       <tbody>
         {rows.map((row) => <tr key={keyOf(row)}>{cells(row)}</tr>)}
       </tbody>

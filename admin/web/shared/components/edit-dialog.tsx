@@ -124,7 +124,7 @@ function known(field: string | undefined, edit: { typed: string; children?: unkn
 }
 
 function lack(edit: { typed: string; confirm?: string; children?: unknown }, reason: string, name: string): Problem | null {
-  if (edit.children && !edit.typed) return new Problem(400, "There is nothing to save yet: something is missing, or all is as it was.");
+  if (edit.children && !edit.typed) return new Problem(400, "There is nothing to save yet: something is missing or not right, or all is as it was.");
   if (edit.confirm !== undefined && name.trim() !== edit.confirm) return new Problem(400, `Type ${edit.confirm}: this is not its name.`, "confirm");
   return reason.trim() ? null : new Problem(400, "Say why: others read it in the audit log.", "reason");
 }

@@ -49,7 +49,7 @@ export function sentenceOf(pools: readonly Pool[], desired: ReadonlyMap<string, 
   const others = told.filter((each) => each.state === "well");
   const well = others.length && others.every((each) => desired.has(each.pool)) ? "as desired" : "well";
   if (!told.length) return { state: "unknown", text: "No pool has workers yet." };
-  if (!troubled.length) return { state: "well", text: others.length === 1 ? `${others[0]?.pool} is ${well}.` : `All ${word(others.length)} pools are ${well}.` };
+  if (!troubled.length) return { state: "well", text: others.length === 1 ? `${others[0]?.pool} is ${well}.` : `${others.length === 2 ? "Both" : `All ${word(others.length)}`} pools are ${well}.` };
   const named = troubled.slice(0, 2).map((each) => `${each.pool} ${each.says}`);
   const more = troubled.length - named.length;
   const rest = [...named, more && `${word(more)} more ${more === 1 ? "needs" : "need"} you`, others.length && `${word(others.length)} ${others.length === 1 ? "pool is" : "pools are"} ${well}`];

@@ -31,8 +31,8 @@ export function Keys({ tenant, keys: { items, error, more } }: { tenant: string;
   const projects = useProjectNames(tenant);
   useScrollTo("keys", items !== undefined);
   const columns: Column<Key>[] = [
-    { title: "Key", cell: (key) => <b>{key.name || key.prefix}</b> },
-    { title: "Starts with", cell: (key) => <code>{key.prefix}</code> },
+    { title: "Key", cell: (key) => <b title={key.prefix}>{key.name || key.prefix}</b> },
+    { title: "Starts with", narrow: "hide", cell: (key) => <code>{key.prefix}</code> },
     { title: "Project", cell: (key) => projects.get(key.project) ?? key.project },
     { title: "User", phone: "hide", cell: (key) => (key.shared ? "shared by browsers" : key.user || "any that it names") },
     { title: "State", phone: "end", cell: (key) => <span className="state"><StateShape state={SHAPES[key.state]} /> {stateOf(key)}</span> },
