@@ -9,8 +9,8 @@ from billing.reconciliation.tenant_keys import EndedStreams, look_at_streams
 from billing.requests.quarantined import count_quarantined
 from billing.tables.audit import AuditLog
 from billing.tenants.erasure import erased_tenants
+from billing.tenants.shown_names import users_named
 from billing.tenants.tenancy import tenant_names
-from billing.tenants.users import known_users
 
 __all__ = [
     "AuditLog",
@@ -20,7 +20,6 @@ __all__ = [
     "StoredComparison",
     "count_quarantined",
     "erased_tenants",
-    "known_users",
     "last_run",
     "look_at_streams",
     "newest_changes",
@@ -28,4 +27,5 @@ __all__ = [
     "row_shown",
     "tenant_names",
     "users_in",
+    "users_named",
 ]

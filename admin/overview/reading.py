@@ -13,7 +13,6 @@ from billing.pages import (
     EndedStreams,
     count_quarantined,
     erased_tenants,
-    known_users,
     last_run,
     look_at_streams,
     newest_changes,
@@ -21,6 +20,7 @@ from billing.pages import (
     row_shown,
     tenant_names,
     users_in,
+    users_named,
 )
 from billing.pools import read_pools
 from core.configuration.settings import Settings
@@ -88,11 +88,11 @@ async def _of_sql(db: Database) -> SqlFacts:
 async def _changes(db: Database) -> list[AuditLog]:
     """The newest changes, with users' names, and without those of who is erased."""
     rows = await newest_changes(db, SHOWN_MAX, untold())
-    ids: dict[str, set[str]] = {}
-    for row in rows:
-        ids.setdefault(row.tenant_id, set()).update(users_in(row))
-    names = {tenant: await known_users(db, tenant, users) for tenant, users in ids.items() if users}
-    erased = await erased_tenants(db, ids)
+    named = await users_named(db, ((row.tenant_id, user) for row in rows for user in users_in(row)))
+    names: dict[str, dict[str, str]] = {}
+    for (tenant, user), name in named.items():
+        names.setdefault(tenant, {})[user] = name
+    erased = await erased_tenants(db, {row.tenant_id for row in rows})
     return [row_shown(row, names.get(row.tenant_id, {}), row.tenant_id in erased) for row in rows]
 
 

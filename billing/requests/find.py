@@ -6,7 +6,6 @@ where to continue.
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections import defaultdict
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
@@ -20,7 +19,7 @@ from billing.ledger.transactions import LineKind
 from billing.periods import LAST_MS
 from billing.tables.ledger import UsageLine
 from billing.tables.tenants import Tenant, UsageQuarantine, UsageRow
-from billing.tenants.users import known_users
+from billing.tenants.shown_names import users_named
 from core.errors import bad_request
 from core.operations import MoneyAmount
 from core.sql.database import Database
@@ -157,7 +156,7 @@ async def find_requests(db: Database, sought: RequestSearch) -> RequestPage:
             onward = await _bound(session, sought)
         corrected = await _corrected(session, rows)
         named = await _tenant_names(session, rows)
-    users = await _user_names(db, rows)
+    users = await users_named(db, ((row.tenant_id, row.user_id) for row in rows))
     return RequestPage([_found(row, named, users, corrected) for row in rows], onward)
 
 
@@ -229,37 +228,20 @@ async def _bound(session: AsyncSession, sought: RequestSearch) -> RequestCursor 
 
 async def _corrected(session: AsyncSession, rows: Sequence[Any]) -> dict[tuple[str, str], int]:
     """Sums of corrections to these requests, by (tenant, request)."""
-    found: dict[tuple[str, str], int] = {}
-    for tenant, ids in _by_tenant(rows, "request_id").items():
-        statement = (
-            select(UsageLine.request_id, func.sum(col(UsageLine.amount_nano)))
-            .where(col(UsageLine.tenant_id) == tenant, col(UsageLine.request_id).in_(ids))
-            .where(col(UsageLine.kind) != LineKind.USAGE.value)
-            .group_by(col(UsageLine.request_id))
-        )
-        found |= {(tenant, id): int(nano) for id, nano in (await session.exec(statement)).all()}
-    return found
+    tenant, request = col(UsageLine.tenant_id), col(UsageLine.request_id)
+    statement = (
+        select_columns(tenant, request, func.sum(col(UsageLine.amount_nano)))
+        .where(tuple_(tenant, request).in_([(row.tenant_id, row.request_id) for row in rows]))
+        .where(col(UsageLine.kind) != LineKind.USAGE.value)
+        .group_by(tenant, request)
+    )
+    return {(of, id): int(nano) for of, id, nano in (await untyped(session).exec(statement)).all()}
 
 
 async def _tenant_names(session: AsyncSession, rows: Sequence[Any]) -> dict[str, str]:
     ids = sorted({row.tenant_id for row in rows})
     statement = select(Tenant.tenant_id, Tenant.name).where(col(Tenant.tenant_id).in_(ids))
     return {id: name for id, name in (await session.exec(statement)).all()}
-
-
-async def _user_names(db: Database, rows: Sequence[Any]) -> dict[tuple[str, str], str]:
-    return {
-        (tenant, id): name
-        for tenant, ids in _by_tenant(rows, "user_id").items()
-        for id, name in (await known_users(db, tenant, ids)).items()
-    }
-
-
-def _by_tenant(rows: Sequence[Any], name: str) -> dict[str, list[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for row in rows:
-        found[row.tenant_id].add(getattr(row, name))
-    return {tenant: sorted(values) for tenant, values in found.items()}
 
 
 def _cursor(row: Any) -> RequestCursor:

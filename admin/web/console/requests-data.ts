@@ -13,7 +13,7 @@ export type EndedRow = Schemas["EndedRequestFacts"];
 export type RefusedRow = Schemas["RefusedSends"];
 
 export const PAGE = 50;
-export const LIVE_MAX = 500;
+export const LIVE_MAX = 200;
 const AGAIN_MS = 4000;
 
 /** Pools by name, as far as this caller may know them; null until it is answered. */
