@@ -39,6 +39,7 @@ from engine.queue.notifications import HintChannel, WorkerWakes
 from engine.queue.pinned_policies import BUILT_IN as BUILT_IN_POLICIES
 from engine.queue.pinned_policies import pinned as pinned_policy
 from engine.queue.request_log import DamagedLogError, LogReader, visible_text
+from engine.queue.script_replies import STRANGER
 from engine.queue.types import (
     Append,
     AppendCode,
@@ -94,6 +95,7 @@ __all__ = [
     "PAYLOAD_BYTES_MAX",
     "POLICIES_CHANGED",
     "POOL_READS",
+    "STRANGER",
     "WORKER_READS",
     "Append",
     "AppendCode",

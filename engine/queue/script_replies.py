@@ -32,11 +32,12 @@ from engine.request import Control, PriorityClass, RequestStatus
 Row = TypeVar("Row")
 
 NO_POLICY = "no_policy"
+STRANGER = "rejected_stranger"  # code of a refusal that a gateway can answer by routing anew
 _REFUSALS = {
     NO_POLICY: ("overloaded", "its safety policy was lost before it could be put in line", None),
     "rejected_capacity": ("overloaded", "the pool is full", None),
     "rejected_no_worker": ("overloaded", "no worker runs this model now", None),
-    "rejected_stranger": ("overloaded", "the pool takes no requests of this tenant now", None),
+    STRANGER: (STRANGER, "the pool takes no requests of this tenant now", None),
     "rejected_deadline": ("overloaded", "the deadline would pass before it is this request's turn", None),
     "rejected_buried": ("overloaded", "it was admitted too long ago: send it again", None),
     "rejected_tenant_cap": ("rate_limited", "too many of the tenant's requests are waiting", "tenant"),

@@ -85,6 +85,10 @@ class Catalogue:
         offers[tenant, model] = (read_at, offer := await offered_prices(self._db, tenant, model))
         return offer
 
+    def routes_changed(self) -> None:
+        """Read models and routes anew when they are next asked for."""
+        self._read_at = float("-inf")
+
     def prices_changed(self) -> None:
         """Drop all cached prices, and the results of reads that have begun."""
         self._offers = {}

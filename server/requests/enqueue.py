@@ -8,7 +8,7 @@ from billing.api import Admitted, LeastRemaining, Principal, Quota, Remaining, U
 from core.errors import Refusal, Refused
 from core.runtime.failpoints import Failpoint, hit_failpoint
 from core.signing.signed_text import Keyring
-from engine.api import Enqueue, RequestInput, input_encoder, seal_request
+from engine.api import STRANGER, Enqueue, RequestInput, input_encoder, seal_request
 from server import instruments
 from server.access.authorization import cache_salt, owner_of
 from server.conversations.store import ConversationStore, Turn
@@ -23,6 +23,10 @@ from server.requests.cancel import CancelHandler
 from server.requests.prepare import PreparedSend
 from server.requests.stored_policies import StoredPolicies
 from server.session.events import ReadableRequest, SendAccepted
+
+
+class StaleRoute(Refused):
+    """Refusal of a pool that lets the tenant in no more: its requests go to another one by now."""
 
 
 class SendEnqueuer:
@@ -70,7 +74,7 @@ class SendEnqueuer:
             hit_failpoint(Failpoint.GATEWAY_AFTER_ENQUEUE)
             if isinstance(placed, Refusal):
                 await self._undo(prepared, tenant, replaced)
-                raise Refused(of_queue(placed))
+                raise (StaleRoute if placed.code == STRANGER else Refused)(of_queue(placed))
             if admitted.cancelled and not placed.dest:
                 await self._cancels.cancel_placed(admitted.pool, tenant, send.id, send.body_hash)
             if not placed.created:

@@ -86,6 +86,10 @@ class SendPreparer:
         self._conversations = conversations
         self._pools = pools
 
+    def routes_changed(self) -> None:
+        """Read anew which pool serves a tenant before the next send."""
+        self._catalogue.routes_changed()
+
     async def prepare(self, principal: Principal, send: ParsedSend, facts: dict[str, object]) -> PreparedSend:
         """Prepare a send. Raises Refused for an unknown model, project, user or conversation. Puts the user
         into `facts` early: a refusal is counted to that user."""

@@ -16,8 +16,8 @@ from server.protocol.codes import ErrorCode, refusal
 from server.protocol.messages import Send
 from server.reading.sources import OpenedRequest, RequestReaders, Source
 from server.requests.admit import SendAdmitter
-from server.requests.enqueue import SendEnqueuer
-from server.requests.parse import parse_send
+from server.requests.enqueue import SendEnqueuer, StaleRoute
+from server.requests.parse import ParsedSend, parse_send
 from server.requests.prepare import SendPreparer
 from server.requests.reused_ids import ReusedIds
 from server.session.events import SendAccepted
@@ -94,6 +94,16 @@ class SendHandler:
         again = await self._reused_ids.find(principal, send)
         if again is not None:
             return _repeated(again)
+        try:
+            return await self._place(principal, send, facts)
+        except StaleRoute:  # its tenant moved within the moment for which routes are kept
+            self._preparer.routes_changed()
+            return await self._place(principal, send, facts)
+
+    async def _place(
+        self, principal: Principal, send: ParsedSend, facts: dict[str, object]
+    ) -> tuple[SendAccepted, Source]:
+        """Put a send in line in its tenant's pool. Raises StaleRoute, and then nothing remains."""
         prepared = await self._preparer.prepare(principal, send, facts)
         facts |= {
             "model": prepared.record.name,

@@ -13,7 +13,7 @@ from core.configuration.settings import Settings
 from core.errors import Refusal
 from core.redis.client import RedisClient
 from core.sql.database import Database
-from engine.api import Enqueued, MigrationRefusalReason, MigrationRefused, Migrator, PoolQueue
+from engine.api import STRANGER, Enqueued, MigrationRefusalReason, MigrationRefused, Migrator, PoolQueue
 from engine.node.let_in import TenantsLetIn
 from tests.engine.builders import TENANT, Pool, request
 from tests.engine.pair_of_pools import Pair
@@ -38,7 +38,7 @@ async def test_a_stranger_is_refused_at_the_door(pool: Pool):
     assert not await pool.queue.admit(["t3", TENANT])
     refused = await pool.queue.enqueue(request(tenant=OTHER))
     assert isinstance(refused, Refusal)
-    assert (refused.code, refused.retry, refused.after_ms) == ("overloaded", True, 2000)
+    assert (refused.code, refused.retry, refused.after_ms) == (STRANGER, True, 2000)
     assert isinstance(await pool.queue.enqueue(request()), Enqueued)
     assert len(await pool.claim("w")) == 1
     assert await pool.queue.admit([])

@@ -3,11 +3,13 @@
 from contextlib import AsyncExitStack
 from typing import Any
 
+import pytest
+
 from billing.dedicated_pools.pools import create_pool, drain_pool
 from billing.tables.pools import PoolRow
 from billing.usage import ENDED_FIELD, decode, ended_stream
 from chaos.injected.scripted import ScriptedEngine
-from engine.api import list_models
+from engine.api import PoolQueue, list_models
 from tests.engine.workers import PoolWorkers
 from tests.server.site import Site, saying
 from tests.support.patience import wait_until
@@ -57,3 +59,24 @@ async def test_a_tenants_requests_go_to_its_own_pool_and_no_strangers_do(gateway
         await wait_until(is_refused)
         await mine.finish(await mine.send("hello"))
         assert await ended_in(OWN) == {gateway.tenant}
+
+
+async def test_a_send_follows_its_tenant_that_has_just_moved(gateway: Site):
+    """A gateway that still has the old route asks anew where the old pool refuses, and its client notices
+    nothing; where the route stays, the pool's refusal is the answer."""
+    (model,) = await list_models(gateway.database)
+    facts: dict[str, Any] = {"model": model.name, "version": model.version, "workers": 1, "labels": {}}
+    own = PoolWorkers(gateway.redis, gateway.settings, OWN, as_worker=True)
+    async with AsyncExitStack() as stack:
+        for crew in (gateway.crew, own):
+            await stack.enter_async_context(crew.worker(ScriptedEngine(saying("Hi."))))
+        client = await stack.enter_async_context(wired(gateway.url, gateway.key))
+        await client.finish(await client.send("hello"))
+        old = PoolQueue(gateway.redis, "default", gateway.settings)
+        assert await old.admit(["another"])
+        with pytest.raises(AssertionError, match="takes no requests of this tenant"):
+            await client.send("hello")
+        await create_pool(gateway.database, PoolRow(pool=OWN, tenant_id=gateway.tenant, made_ms=1, **facts))
+        await client.finish(await client.send("hello"))
+        redis: Any = gateway.redis
+        assert len(await redis.xrange(ended_stream(OWN))) == 1
