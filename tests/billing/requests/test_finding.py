@@ -160,7 +160,7 @@ def test_the_command_shows_a_tenants_and_all(parley: Callable[..., Result], home
     assert [each["id"] for each in found] == ["acme2", "acme1", "acme0"]
     assert {(each["user"], each["corrected_nano"]) for each in found} == {("ann", 0)}
     facts = {f"{name}_nano" if name in MONEY else name for name in RequestMatch.__struct_fields__}
-    assert set(found[0]) == {*facts, "ended", "accepted"}
+    assert set(found[0]) == {*facts, "ended", "accepted", "key_name"}
     assert len(rows(parley(*since, "--json"))) == 6
     first, more = rows(parley("--tenant", "beta", *since, "--limit", "1", "--json"))
     assert first["id"] == "beta2"
