@@ -1,14 +1,16 @@
 """Which pool a tenant's requests for a model go to: by the tenant first, then by the model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlmodel import col, select
 
-from billing.tables.pools import ACTIVE, SHARED, PoolAdmission, PoolRow
+from billing.tables.pools import ACTIVE, SHARED, PoolAdmission, PoolRow, PoolState
+from core.clock import now_ms
 from core.sql.database import Database
 
 KEPT_SECONDS = 2.0  # for how long a gateway routes by what it read
+UNSEEN_MS = 60_000  # after so long without news no fleet runs, and nobody knows which pools have begun
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,15 @@ class PoolRoute:
 
 class PoolRoutes:
     """Routes of all tenants, from rows in the order of pools' names. `names`: all pools that have a row, also
-    those that take nothing new. Pure."""
+    those that take nothing new. `begun`: pools of which a worker was ready once; None: nobody knows. Pure."""
 
-    def __init__(self, pools: Sequence[PoolRow] = (), let_in: Iterable[PoolAdmission] = ()) -> None:
+    def __init__(
+        self,
+        pools: Sequence[PoolRow] = (),
+        let_in: Iterable[PoolAdmission] = (),
+        begun: Collection[str] | None = None,
+    ) -> None:
+        self._begun = begun
         self.names = frozenset(row.pool for row in pools)
         active = {row.pool: row for row in pools if row.state == ACTIVE}
         routes = {name: PoolRoute(name, row.version) for name, row in active.items()}
@@ -34,10 +42,13 @@ class PoolRoutes:
                 self._let_in.setdefault((each.tenant_id, active[each.pool].model), routes[each.pool])
 
     def of(self, tenant: str, model: str) -> PoolRoute | None:
-        """The tenant's own pool of the model, else the first that lets it in, else the shared one; None:
-        there is none, as pools refuse strangers."""
+        """The tenant's own pool of the model, else the first that lets it in, else the shared one; of these a
+        pool without a worker so far only if all are. None: there is none, as pools refuse strangers."""
         mine = (tenant, model)
-        return self._own.get(mine) or self._let_in.get(mine) or self._own.get((SHARED, model))
+        by_rank = (self._own.get(mine), self._let_in.get(mine), self._own.get((SHARED, model)))
+        open_to_it = [route for route in by_rank if route is not None]
+        begun = (each for each in open_to_it if self._begun is None or each.pool in self._begun)
+        return next(begun, open_to_it[0] if open_to_it else None)
 
 
 async def tenants_let_in(db: Database, pool: str) -> list[str]:
@@ -56,4 +67,12 @@ async def read_routes(db: Database) -> PoolRoutes:
     by_pool = select(PoolAdmission).order_by(col(PoolAdmission.pool))
     async with db.session() as session:
         pools = (await session.exec(select(PoolRow).order_by(col(PoolRow.pool)))).all()
-        return PoolRoutes(pools, (await session.exec(by_pool)).all())
+        states = (await session.exec(select(PoolState))).all()
+        return PoolRoutes(pools, (await session.exec(by_pool)).all(), pools_begun(states, now_ms()))
+
+
+def pools_begun(states: Sequence[PoolState], now_ms: int) -> frozenset[str] | None:
+    """Pools of which a worker was ready once; None: no fleet runs that would know. Pure."""
+    if not any(now_ms - state.observed_ms < UNSEEN_MS for state in states):
+        return None
+    return frozenset(state.pool for state in states if state.served_ms)

@@ -68,7 +68,8 @@ class PoolState(TableBase, table=True):
     """What the controller saw of a pool in its last round, and did: `workers` of generation `generation` are
     wanted, `running` run, start or drain on `node`, `elsewhere` are told to on other nodes, `ready` are
     registered on any. `step`: see StepKind; `why`: the reason where the pool is not as it should be;
-    `since_ms`: since when it is, or is not, in this generation."""
+    `since_ms`: since when it is, or is not, in this generation; `served_ms`: when a worker of it was ready
+    first, 0: never."""
 
     pool: str = Field(primary_key=True)
     generation: int = Field(sa_type=BigInteger)
@@ -82,6 +83,7 @@ class PoolState(TableBase, table=True):
     node: str
     controller: str
     since_ms: int = Field(sa_type=BigInteger)
+    served_ms: int = Field(default=0, sa_type=BigInteger)
     observed_ms: int = Field(sa_type=BigInteger)
 
 

@@ -101,7 +101,7 @@ class TableNames:
 # A process that is missing here has no database. The migrating user owns the tables.
 TABLES: dict[ProcessKind, TableNames] = {
     GATEWAY: TableNames(
-        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {POOLS} {POLICIES} {SUMS}",
+        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {POOLS} pool_state {POLICIES} {SUMS}",
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
     SUPERVISOR: TableNames(reads=f"{MODELS} {POOLS}"),

@@ -47,19 +47,21 @@ async def write_states(db: Database, rows: Sequence[Mapping[str, Any]], node: Ma
     """Write what was seen of all pools and of the machine; rows of others go."""
     async with db.transaction() as session:
         before = {row.pool: row.model_dump() for row in await session.exec(select(PoolState))}
-        since = [dict(row) | {"since_ms": since_ms(row, before.get(row["pool"]))} for row in rows]
-        await upsert(session, since, PoolState)
+        told = [dict(row) | times(row, before.get(row["pool"])) for row in rows]
+        await upsert(session, told, PoolState)
         await session.exec(delete(PoolState).where(col(PoolState.pool).not_in([row["pool"] for row in rows])))
         await upsert(session, [node], FleetNode)
         await session.exec(delete(FleetNode).where(col(FleetNode.node) != node["node"]))
 
 
-def since_ms(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> int:
-    """Since when a pool is, or is not, as this generation of it should be. Pure."""
-    same = ("generation", "as_desired")
-    if before is None or any(row[name] != before[name] for name in same):
-        return row["observed_ms"]
-    return before["since_ms"]
+def times(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, int]:
+    """Since when a pool is, or is not, as this generation of it should be, and when it served first. Pure."""
+    same = before is not None and all(row[name] == before[name] for name in ("generation", "as_desired"))
+    served_ms = before["served_ms"] if before else 0
+    return {
+        "since_ms": before["since_ms"] if before and same else row["observed_ms"],
+        "served_ms": served_ms or (row["observed_ms"] if row["ready"] else 0),
+    }
 
 
 async def read_states(db: Database) -> list[PoolState]:

@@ -140,7 +140,7 @@ def _pools() -> None:
         *numbers("generation", "workers", "running", "elsewhere", "ready"),
         sa.Column("as_desired", sa.Boolean(), nullable=False),
         *texts("step", "why", "node", "controller"),
-        *numbers("since_ms", "observed_ms"),
+        *numbers("since_ms", "served_ms", "observed_ms"),
     )
     op.create_table(
         "fleet_node",

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from billing.dedicated_pools.pools import create_pool, drain_pool
-from billing.dedicated_pools.routes import PoolRoute, PoolRoutes, read_routes
-from billing.tables.pools import PoolAdmission, PoolRow
+from billing.dedicated_pools.routes import UNSEEN_MS, PoolRoute, PoolRoutes, pools_begun, read_routes
+from billing.tables.pools import PoolAdmission, PoolRow, PoolState
 from billing.tenants.tenancy import create_tenant
 from core.sql.database import Database
 
@@ -46,6 +46,38 @@ def test_a_request_goes_by_its_tenant_first(
     routes = PoolRoutes(pools, let_in)
     assert routes.of("t", "m") == (PoolRoute(goes, f"of {goes}") if goes else None)
     assert routes.names == {row.pool for row in pools}
+
+
+@pytest.mark.parametrize(
+    ("begun", "goes"),
+    [
+        (None, "own"),
+        (["all"], "all"),
+        (["all", "theirs"], "theirs"),
+        (["all", "own"], "own"),
+        ([], "own"),
+    ],
+)
+def test_a_pool_takes_its_tenants_requests_once_a_worker_was_ready(
+    begun: list[str] | None, goes: str
+) -> None:
+    """Before it they go on where they went, if anything serves there; nobody knows where no fleet runs."""
+    pools = [a_row("all"), a_row("own", "t"), a_row("theirs", "u")]
+    route = PoolRoutes(pools, [lets_in("theirs", "t")], begun).of("t", "m")
+    assert route == PoolRoute(goes, f"of {goes}")
+
+
+def test_which_pools_have_begun_is_what_a_fleet_that_runs_says() -> None:
+    """What it said a minute ago is no news."""
+    told: dict[str, Any] = {"generation": 1, "workers": 1, "running": 1, "elsewhere": 0, "as_desired": True}
+    told |= {"step": "", "why": "", "node": "n", "controller": "c", "since_ms": 0, "observed_ms": 100_000}
+    states = [
+        PoolState(pool="a", ready=0, served_ms=9, **told),
+        PoolState(pool="b", ready=0, served_ms=0, **told),
+    ]
+    assert pools_begun(states, 100_000) == {"a"}
+    assert pools_begun(states, 100_000 + UNSEEN_MS) is None
+    assert pools_begun([], 0) is None
 
 
 async def test_routes_are_those_of_the_pools_in_sql(database: Database) -> None:

@@ -78,3 +78,5 @@ async def test_it_is_known_since_when_a_pool_is_as_desired(database: Database):
         *[(False, 0), (False, 0), (True, 2), (True, 2)],
         (True, 4),
     ]
+    (lost,) = await seen(database, [wanted], now(0), 5)
+    assert [row.served_ms for row in (*told, lost)] == [0, 1, 1, 1, 1, 1]  # when a worker was ready first

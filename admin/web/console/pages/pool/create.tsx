@@ -35,7 +35,7 @@ export function CreatePool({ onClose }: { onClose: () => void }) {
           {field("model", "Model", "The model that its workers run, in its newest version.", errorOf)}
           {field("workers", "Workers", "How many should run.", errorOf, { inputMode: "numeric" })}
           {field("labels", "Nodes", "Labels that they must have, like zone=eu. Empty: any.", errorOf)}
-          {field("tenant", "Tenant", "Who pays and is served there alone: its new requests go there at once, and wait for the first worker. Empty: it is shared.", errorOf)}
+          {field("tenant", "Tenant", "Who pays and is served there alone: its new requests go there from its first ready worker on. Empty: it is shared.", errorOf)}
         </>
       )}
     </EditDialog>
