@@ -59,7 +59,7 @@ class InspectedRequest(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class OpenPlace(NamedTuple):
+class OpenPosition(NamedTuple):
     """Where a request stands among those of all pools that have not ended: `rank` 0 while it moves, then the
     nearest deadline."""
 
@@ -160,16 +160,16 @@ class Inspection:
                     break
         return rows[:limit]
 
-    async def first_open(self, limit: int) -> list[OpenPlace]:
+    async def first_open(self, limit: int) -> list[OpenPosition]:
         """The first of those that have not ended, in the order of `requests`."""
-        places = list[OpenPlace]()
+        positions = list[OpenPosition]()
         for rank, line in enumerate(OPEN_LINES):
             key = self._key(line)
             found = await reading(key, self._redis.zrange(key, 0, limit - 1, withscores=True), [])
             for raw, until_ms in found:
                 members = [redis_keys.split_member(name) for name in names(key, [raw])]
-                places += [OpenPlace(rank, until_ms, self._pool, *member) for member in members]
-        return places[:limit]
+                positions += [OpenPosition(rank, until_ms, self._pool, *member) for member in members]
+        return positions[:limit]
 
     async def rows(self, members: Sequence[tuple[str, str]]) -> list[InspectedRequest]:
         """Those of these requests that the pool knows, (tenant, id), in their order."""

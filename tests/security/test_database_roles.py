@@ -245,6 +245,7 @@ def test_roles_that_are_made_again_keep_nothing_of_before():
             "GRANT CONNECT",
             "GRANT USAGE",
             "GRANT SELECT",
+            "GRANT SELECT (pool)",
             "GRANT SELECT (tenant_id, id, owner_key)",
             "GRANT SELECT (tenant_id, id, project_id)",
             "GRANT SELECT (tenant_id, conversation_id, request_id, owner_key, user_id, status, created_ms)",
