@@ -35,6 +35,7 @@ from core.sql.database import Database
 
 PROVEN_MAX = 1_000
 EACH_MAX = 20  # owners shown of a budget that each of a kind has
+PACE_KNOWN_MS, PACE_KNOWN_PART = 86_400_000, 20  # a day, or that part of a shorter window
 
 
 class BudgetSpending(NamedTuple):
@@ -209,10 +210,11 @@ async def _spenders(
 
 def exhausted_at(limit_nano: int, spent_nano: int, window: PeriodWindow, at_ms: int) -> int | None:
     """Unix ms at which a limit is reached at the pace of the window so far; None: not before the window's
-    end. Pure."""
+    end, or too little of the window is over to know its pace. Pure."""
     if spent_nano >= limit_nano:
         return at_ms
-    if spent_nano <= 0 or at_ms <= window.start_ms:
+    too_early = min(PACE_KNOWN_MS, (window.end_ms - window.start_ms) // PACE_KNOWN_PART)
+    if spent_nano <= 0 or at_ms <= window.start_ms + too_early:
         return None
     ends = at_ms + (limit_nano - spent_nano) * (at_ms - window.start_ms) // spent_nano
     return ends if ends < window.end_ms else None

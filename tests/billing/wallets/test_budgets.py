@@ -296,7 +296,8 @@ def test_the_pace_of_a_window_says_when_its_limit_is_reached() -> None:
     assert exhausted_at(100, 25, window, 2_000) is None  # with the window's end it begins anew
     assert exhausted_at(100, 26, window, 2_000) == 4_846
     assert exhausted_at(100, 1, window, 1_000) is None
-    assert exhausted_at(100, 99, window, 1_001) == 1_001
+    assert exhausted_at(100, 99, window, 1_200) is None  # a moment says nothing of the pace
+    assert exhausted_at(100, 99, window, 1_201) == 1_203
 
 
 @pytest.mark.parametrize(

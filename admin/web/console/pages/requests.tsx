@@ -82,8 +82,8 @@ function Nothing({ filter, state, change }: { filter: RequestsFilter; state: Lis
   const clear = () => void navigate({ to: "/requests", search: filter.state ? { state: filter.state } : {} });
   return (
     <div className="empty">
-      <h2>No request matches</h2>
-      <p>{state === "live" ? "Nothing that runs now fits the filters." : "Nothing of this time fits the filters. Without a time, the last 24 hours are looked at."}</p>
+      <h2>{isFiltered(filter) ? "No request matches" : "No request yet today"}</h2>
+      <p>{state === "live" ? "Nothing that runs now fits the filters." : isFiltered(filter) ? "Nothing of this time fits the filters. Without a time, the last 24 hours are looked at." : "Nobody has sent one in the last 24 hours. A first one: parley chat."}</p>
       <p className="empty-buttons">
         {isFiltered(filter) && <Button variant="default" onClick={clear}>Clear filters</Button>}
         {state !== "live" && filter.since !== "7d" && <Button variant="default" onClick={() => change({ since: "7d", until: undefined })}>Last 7 days</Button>}

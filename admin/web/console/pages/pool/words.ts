@@ -69,7 +69,8 @@ export function lineOf(pool: Pool, desired?: Desired): string {
   const says = servingOf(pool) ? stateOf(pool).says : "";
   const serves = desired?.state === "active" ? `${count(servingOf(pool))} of ${count(desired.workers)} desired workers serve` : `${count(servingOf(pool))} of ${count(pool.workers.length)} workers serve`;
   const drains = desired?.state === "draining" && `It is drained: ${leftOf(pool)}`;
-  const why = desired && lacking(pool, desired) ? capital(observedOf(pool, desired).why) : "";
+  const told = desired && lacking(pool, desired) ? observedOf(pool, desired).why : "";
+  const why = /^\d+ of \d+ workers are ready$/.test(told) ? startsText(pool) : capital(told);
   const whys = pool.workers.filter((each) => each.state !== "serving" && each.why).map((each) => `${each.worker}: ${each.why}`);
   const parts = [serves, drains, says && `It ${says}`, why, pool.why && !why && capital(pool.why), ...whys.slice(0, 2)];
   return parts.filter(Boolean).map((part) => (String(part).endsWith(".") ? part : `${part}.`)).join(" ");
@@ -80,6 +81,9 @@ function leftOf(pool: Pool): string {
   const open = pool.running + pool.waiting;
   return open ? `${count(open)} ${open === 1 ? "request is" : "requests are"} still there` : "nothing runs or waits there";
 }
+
+/** What is to be waited for where workers are missing and nothing hinders them. */
+const startsText = (pool: Pool) => (pool.workers.some((each) => each.state === "starting") ? "A worker starts: it loads the model first, which takes a minute or more." : "");
 
 const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
