@@ -82,7 +82,9 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
 
 def answered(ms: float) -> list[Figure]:
     """A page's data, in this time."""
-    return console.figures_of("a page", [ms], [ms], 1.0, 1)
+    client: Any = None
+    page = console.TimedPage(client, ["/api/overview"], [ms], {"/api/overview": [ms]}, 1)
+    return console.figures_of("a page", page, [ms], 1.0)
 
 
 def sessions(each: int) -> list[Figure]:
