@@ -47,7 +47,7 @@ DEADLINE_MS = NOW_MS + HOUR_MS
     [
         ("rejected_capacity", "overloaded", "the pool is full", None),
         ("rejected_no_worker", "overloaded", "no worker runs this model now", None),
-        ("rejected_stranger", "overloaded", "the pool takes no requests of this tenant now", None),
+        ("rejected_stranger", "rejected_stranger", "the pool takes no requests of this tenant now", None),
         ("rejected_deadline", "overloaded", "the deadline would pass before it is this request's turn", None),
         ("rejected_buried", "overloaded", "it was admitted too long ago: send it again", None),
         ("rejected_tenant_cap", "rate_limited", "too many of the tenant's requests are waiting", "tenant"),
