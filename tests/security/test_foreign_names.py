@@ -113,7 +113,7 @@ NAMING_NONE = words(
     "thresholds shadow code name shared scopes priority_max expires_days expires url cancel "
     "overlap_hours dimension burst models weight slots_max tokens_max reserve_tokens gpu_type gpus "
     "rate days overage payment month region dry_run amount first months meter model units file start "
-    "checks whole everything watch repair status dest operators yes time_zone regex shows_costs "
+    "checks whole everything all_pools watch repair status dest operators yes time_zone regex shows_costs "
     "cache_by input_tokens cached_input_tokens output_tokens cause issuer out by end as_of as_csv "
     "percents kind priority note history last plan book ids over_ms cost_over_nano after since until other "
     "force author mode role gpu as_never_made input cached_input output paid_by version "

@@ -82,6 +82,8 @@ async def a_supervisors_day(p: Pool, sqlite: Database) -> None:
     assert await nodes.beat([replace_state(ready, WorkerProcessState.STARTING)])
     assert await take(sqlite, p.redis, p.name) == 1
     assert await take(sqlite, p.redis, p.name) == 0
+    assert await p.queue.admit(["t1"])
+    assert await p.queue.admit([])
     await nodes.order("w8", WorkerOrderKind.DRAIN, "w8")
     await nodes.order("w8", WorkerOrderKind.KILL, "w8")
     orders = [await nodes.next_order("w8", 1) for _ in range(2)]

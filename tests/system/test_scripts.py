@@ -42,6 +42,7 @@ DONE: dict[str, Callable[[Any, Any], bool]] = {
     "billing/quota/lua/limits.lua": lambda first, second: second >= first,  # the time
     "billing/quota/lua/release.lua": lambda first, second: second is False,  # not open any more
     "billing/quota/lua/settle.lua": lambda first, second: second == b"dup",
+    "engine/queue/lua/admit.lua": lambda first, second: second is False,  # it is so already: only logged
     "engine/queue/lua/migrate_adopt.lua": lambda first, second: second == 0,
     "engine/queue/lua/append.lua": lambda first, second: (
         second.answers == [replace(each, code=AppendCode.DUP) for each in first.answers]

@@ -139,7 +139,7 @@ async def test_the_command_prints_what_it_made(stores: Stores):
     """For scripts as one line, by tenants' names; the new tenant has no requests."""
     done = await typed(stores.settings, "--days", "3", "--tenants", "2", "--requests-per-day", "7", "--json")
     assert done.exit_code == 0, (done.output, done.exception)
-    made = json.loads(done.stdout)
+    made = json.loads(done.stdout.splitlines()[-1])
     assert made["requests"].keys() == {"acme", "stark"}
     assert made["requests"]["stark"] == 0
     assert made["requests"]["acme"] == await count(stores.db, UsageRow)
