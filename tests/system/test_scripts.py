@@ -66,6 +66,7 @@ CHANGES = {
 # The kinds of keys that some call leaves without an expiry, and who removes them (docs/redis.md).
 LASTING = {
     "P:act:": "its last request leaves the line",
+    "P:admits": "one a pool: gone once the pool lets everybody in",
     "P:age:": "its requests are claimed or end",
     "P:claims:": "its worker goes, with the last of them",
     "P:deadlines": "its requests end",
