@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -48,7 +48,7 @@ def pools_of(text: str) -> list[FilePool]:
     """The pools of a file. Raises PoolFileError with all that is wrong."""
     faults = _Faults()
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = cast(yaml.Node | None, cast(Any, yaml).compose(text, Loader=yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise PoolFileError([(line, f"this is no YAML: {error.problem}")]) from error

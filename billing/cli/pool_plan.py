@@ -7,7 +7,7 @@ to be pruned. The same file again plans nothing.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from billing.cli.pool_file import FilePool, facts_in
 from billing.operations.pool_facts import PoolFacts, PoolStateName
@@ -95,9 +95,9 @@ def word(value: Any) -> str:
     if value is None or value == [] or value == {}:
         return "–"
     if isinstance(value, Mapping):
-        pairs: Mapping[Any, Any] = value
+        pairs = cast(Mapping[Any, Any], value)
         return ",".join(f"{name}={of}" for name, of in pairs.items())
     if isinstance(value, list):
-        things: list[Any] = value
+        things = cast(list[Any], value)
         return ",".join(str(each) for each in things)
     return str(value)

@@ -5,7 +5,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -44,7 +44,8 @@ async def listed_page(
 ) -> ListedPage[Item]:
     """A page of the rows that a statement selects, ordered by a unique column (`key`) or by several that are
     unique together, each as `facts_of` shows it. Raises Refused for a cursor of another list."""
-    digest, keys = _digest(look, question), key if isinstance(key, tuple) else (key,)
+    digest = _digest(look, question)
+    keys = cast(tuple[Any, ...], key if isinstance(key, tuple) else (key,))
     if question.after:
         position = _position_of(question.after, digest, keys)
         place = keys[0] if len(keys) == 1 else tuple_(*keys)
