@@ -107,7 +107,7 @@ function TakeBack({ desired: { pool }, onClose }: { desired: Desired; onClose: (
 }
 
 /** The ETag of what a pool should be now. */
-async function readOf(pool: string): Promise<string | undefined> {
+export async function readOf(pool: string): Promise<string | undefined> {
   return (await answeredWithTag(api.GET("/api/pools/{pool}", { params: { path: { pool } } }))).tag;
 }
 

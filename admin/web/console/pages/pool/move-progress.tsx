@@ -1,21 +1,13 @@
 // A tenant's move while it goes on: how far it is, a row for each stream, and how it ended.
 
-import { Button } from "@mantine/core";
-import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Meter } from "../../../shared/components/meter";
 import { StateShape } from "../../../shared/components/state";
-import { api, answered, Problem } from "../../../shared/api";
+import { useRun } from "../../../shared/components/stop-run";
 import { decimal, NOBODY_KNOWS } from "../../../shared/format";
-import { useLive } from "../../../shared/live";
-import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { endOf, headOf, shortId, streamState, type Moved, type Stream } from "./move-words";
 import "./move-tenant.css";
-
-const RUN_MS = 1000;
-
-const useRun = (run: string) => useLive(["run", run], () => answered(api.GET("/api/runs/{run}", { params: { path: { run } } })), RUN_MS);
 
 export function MoveProgress({ run, from, to }: { run: string; from: string; to: string }) {
   const { data, error } = useRun(run);
@@ -44,26 +36,4 @@ export function MoveProgress({ run, from, to }: { run: string; from: string; to:
 function State({ row, from, to }: { row: Stream; from: string; to: string }) {
   const [shape, words] = streamState(row, from, to);
   return <span className="move-state"><StateShape state={shape} /> {words}</span>;
-}
-
-/** What stands beside the dialog's Close while it goes on. */
-export function StopMove({ run }: { run: string }) {
-  const { may } = useSession();
-  const { data, refetch } = useRun(run);
-  const [refused, setRefused] = useState("");
-  const stop = async () => {
-    try {
-      await answered(api.POST("/api/runs/{run}/stop", { params: { path: { run } }, body: { reason: "stopped in the console" } }));
-      void refetch();
-    } catch (problem) {
-      setRefused(problem instanceof Problem ? sentence(problem.detail) : String(problem));
-    }
-  };
-  if (data?.state !== "running") return null;
-  return (
-    <>
-      {refused ? <span role="alert" className="bad note">{refused}</span> : <span className="note">Goes on when closed.</span>}
-      {may("runs.stop") && <Button variant="default" disabled={data.stop_asked} onClick={() => void stop()}>{data.stop_asked ? "Stops after this one" : "Stop after this one"}</Button>}
-    </>
-  );
 }

@@ -5,9 +5,11 @@ import { TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import { EditDialog, terms, type ErrorOf } from "../../../shared/components/edit-dialog";
 import { Facts, type Fact } from "../../../shared/components/facts";
-import { api, answered, answeredWithTag } from "../../../shared/api";
+import { api, answered } from "../../../shared/api";
+import { StopRun } from "../../../shared/components/stop-run";
 import { clock, count } from "../../../shared/format";
-import { MoveProgress, StopMove } from "./move-progress";
+import { readOf } from "./desired";
+import { MoveProgress } from "./move-progress";
 import { buttonOf, kvOf, misfitsOf, partOf, roomOf, type Moved, type Preview } from "./move-words";
 import type { Desired } from "./words";
 import "./move-tenant.css";
@@ -38,7 +40,7 @@ export function MoveTenant({ from, pools, tenants, onClose }: Dialog) {
       }}
       preview={(answer) => "preview" in answer && answer.preview && <MovePreview moved={answer} preview={answer.preview} to={texts.to} />}
       closes="Close"
-      beside={run && <StopMove run={run} />}
+      beside={run && <StopRun run={run} />}
       saved={(answer) => {
         if (!("run" in answer)) return undefined;
         setRun(answer.run);
@@ -92,9 +94,4 @@ export function Misfits({ preview, to }: { preview: Preview; to: string }) {
   return misfitsOf(preview, to).map(({ lead, rest }) => (
     <p key={lead} className="edit-warning move-misfit"><TriangleAlert size={16} className="warn" aria-hidden /><span><b>{lead}</b> {rest}</span></p>
   ));
-}
-
-/** The ETag of what the pool should be now. */
-async function readOf(pool: string): Promise<string | undefined> {
-  return (await answeredWithTag(api.GET("/api/pools/{pool}", { params: { path: { pool } } }))).tag;
 }
