@@ -33,8 +33,7 @@ class TenantRow(msgspec.Struct, frozen=True):
 
 
 async def tenant_rows(redis: RedisClient, pool: str, running: Mapping[str, int]) -> list[TenantRow]:
-    """Tenants with requests, who has most first. `running`: how many
-    requests in workers' hands each has."""
+    """Tenants with requests, who has most first. `running`: how many requests in workers' hands each has."""
     waiting = Counter[str]()
     lines, blocked = await _lines(redis, pool)
     pipeline = redis.pipeline(transaction=False)

@@ -82,15 +82,6 @@ RETRYABLE = frozenset(
     }
 )
 
-QUEUE_REFUSALS = {
-    "rejected_capacity": (ErrorCode.OVERLOADED, None),
-    "rejected_no_worker": (ErrorCode.OVERLOADED, None),
-    "rejected_stranger": (ErrorCode.OVERLOADED, None),
-    "rejected_deadline": (ErrorCode.OVERLOADED, None),
-    "rejected_tenant_cap": (ErrorCode.RATE_LIMITED, "tenant"),
-    "rejected_too_large": (ErrorCode.TOO_LARGE, None),
-}
-
 
 def refusal(
     code: ErrorCode,
@@ -121,10 +112,8 @@ def safety_blocked(text: RefusedText) -> Refusal:
 
 def of_queue(refused: Refusal) -> Refusal:
     """A refusal of the queue or the quota, with the protocol's own code."""
-    code, scope = QUEUE_REFUSALS.get(refused.code, (None, None))
-    if code is None:
-        code, scope = ErrorCode(refused.code), refused.scope
-    return replace(refused, code=code, retry=code in RETRYABLE, scope=refused.scope or scope)
+    code = ErrorCode(refused.code)
+    return replace(refused, code=code, retry=code in RETRYABLE)
 
 
 class LimitFacts(TypedDict):

@@ -1,5 +1,7 @@
 """Stores an admitted send's turn and puts its request in line. A failure here releases its admission."""
 
+from dataclasses import replace
+
 import msgspec
 from opentelemetry import trace
 from opentelemetry.propagate import inject
@@ -13,7 +15,7 @@ from server import instruments
 from server.access.authorization import cache_salt, owner_of
 from server.conversations.store import ConversationStore, Turn
 from server.pools.gateway_pools import GatewayPools
-from server.protocol.codes import of_queue
+from server.protocol.codes import ErrorCode, of_queue
 from server.protocol.context_use import ContextUse, TurnFacts
 from server.protocol.messages import Left, QuotaLeft
 from server.reading.sources import LiveSource, Source, log_lost
@@ -74,7 +76,9 @@ class SendEnqueuer:
             hit_failpoint(Failpoint.GATEWAY_AFTER_ENQUEUE)
             if isinstance(placed, Refusal):
                 await self._undo(prepared, tenant, replaced)
-                raise (StaleRoute if placed.code == STRANGER else Refused)(of_queue(placed))
+                if placed.code == STRANGER:
+                    raise StaleRoute(of_queue(replace(placed, code=ErrorCode.OVERLOADED)))
+                raise Refused(of_queue(placed))
             if admitted.cancelled and not placed.dest:
                 await self._cancels.cancel_placed(admitted.pool, tenant, send.id, send.body_hash)
             if not placed.created:
