@@ -11,6 +11,7 @@ from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
 from core.runtime.failed_rounds import store_errors
 from core.sql.database import Database
+from core.tasks import whole
 from core.terminal.refused_text import refused_text
 from engine.api import (
     MANIFEST,
@@ -127,7 +128,7 @@ class PoolReasons:
         try:
             while True:
                 with contextlib.suppress(*store_errors()):
-                    self.see({row.pool: row.why for row in await read_pool_states(db)})
+                    self.see({row.pool: row.why for row in await whole(read_pool_states(db))})
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
             await db.close()

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Coroutine, Generator, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 CANCEL_AGAIN_SECONDS = 0.2
+WHOLE_SECONDS_MAX = 5.0
 
 
 async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -25,6 +27,23 @@ async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
             pending = {task for task in pending if not task.done()}
     if interrupted and not leaving:
         raise asyncio.CancelledError
+
+
+async def whole(work: Coroutine[Any, Any, T]) -> T:
+    """Run this, which ends soon, and return what it does. Cancellations wait a while for its end: half of a
+    connection to a store would stay open."""
+    task, clock = asyncio.create_task(work), asyncio.get_running_loop().time
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        until = clock() + WHOLE_SECONDS_MAX
+        while not task.done() and (left := until - clock()) > 0:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task], timeout=left)
+        await cancel_tasks([] if task.done() else [task])
+        if not task.cancelled():
+            task.exception()  # nobody asks for it any more, and asyncio would complain
+        raise
 
 
 async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, T], grace_seconds: float) -> T | None:

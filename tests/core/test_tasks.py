@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from core import tasks
-from core.tasks import CANCEL_AGAIN_SECONDS, EndingTaskGroup, TaskSet, cancel_tasks
+from core.tasks import CANCEL_AGAIN_SECONDS, EndingTaskGroup, TaskSet, cancel_tasks, whole
 from tests.support.patience import BEAT_SECONDS, forever, patience, pause
 
 
@@ -35,6 +35,33 @@ async def test_whoever_is_cancelled_again_still_ends_its_children():
     await cancel_tasks([outer])
     assert outer.cancelled()
     assert child.done()
+
+
+async def test_what_is_to_be_whole_ends_before_its_caller_does(monkeypatch: pytest.MonkeyPatch):
+    """However often the caller is cancelled; what does not end is cancelled after a while."""
+    go_on, done = asyncio.Event(), list[str]()
+
+    async def work() -> str:
+        await go_on.wait()
+        done.append("whole")
+        return "said"
+
+    caller = asyncio.create_task(whole(work()))
+    await asyncio.sleep(0)
+    for _ in range(3):
+        caller.cancel()
+        await asyncio.sleep(0)
+    assert not caller.done()
+    go_on.set()
+    await asyncio.wait([caller])
+    assert (caller.cancelled(), done) == (True, ["whole"])
+    assert await whole(work()) == "said"
+    monkeypatch.setattr(tasks, "WHOLE_SECONDS_MAX", 0.0)
+    go_on.clear()
+    endless = asyncio.create_task(whole(work()))
+    await asyncio.sleep(0)
+    await cancel_tasks([endless])
+    assert (endless.cancelled(), len(done)) == (True, 2)
 
 
 async def test_a_cancellation_is_not_lost():
