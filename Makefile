@@ -43,6 +43,7 @@ check: ## formatting, lint (Python and Lua), types, import contracts, file sizes
 	@$(BIN)/python scripts/javascript.py tsc -p admin/web/tables/jsconfig.json
 	@$(BIN)/python -m scripts.api_types
 	@$(BIN)/python scripts/javascript.py tsc -p admin/web/tsconfig.json
+	@$(BIN)/python scripts/javascript.py tsc -p admin/web/tsconfig.portal.json
 	@$(BIN)/python scripts/javascript.py pyright
 	@$(BIN)/python scripts/javascript.py pyright -p pyright.known.json
 

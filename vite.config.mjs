@@ -13,7 +13,7 @@ const CLIENT = fileURLToPath(new URL("clients/js/src/", import.meta.url));
 const CLASSIC = ["theme-early.js", "send-early.js"];
 
 const page = {
-  plugins: [classicScripts(ROOT, "index.html", CLASSIC), compressed()],
+  plugins: [classicScripts(ROOT, ["index.html"], CLASSIC), compressed()],
   resolve: { alias: { "/web/client/": CLIENT } },
   build: {
     license: { fileName: "licences.md" },

@@ -29,7 +29,7 @@ from admin.api.server import ApiServer
 from admin.findings import ComparisonOverview, read_comparisons, read_noisy
 from admin.status import read_status
 from admin.usage.routes import UsageRoutes
-from admin.web_pages import console_pages
+from admin.web_pages import console_pages, portal_pages
 from billing.api import (
     PLATFORM,
     Comparison,
@@ -66,10 +66,6 @@ from server.api import (
 COMPARED_SECONDS = 10.0
 HOUR_MS = 3_600_000
 REFUSALS_MAX = 50
-NO_PAGE = (
-    "This is Parley's API for members of tenants; it has no pages yet. /openapi.json lists what it does.\n"
-    "If a link brought you here, give the code behind # to POST /api/sign-in.\n"
-)
 
 log = logger(__name__)
 
@@ -110,7 +106,7 @@ class Console:
         """All routes of this side."""
         shared = [*self._usage.routes(), Route("/healthz", self.healthz, methods=["GET"]), *self.api.routes()]
         if not self._side.staff:
-            return [Route("/", self.no_page, methods=["GET"]), *shared]
+            return [*portal_pages(), *shared]
         return [
             *console_pages(),
             Route("/api/status", self.status, methods=["GET"]),
@@ -120,10 +116,6 @@ class Console:
             Route("/api/explained/{id}", self.explained, methods=["GET"]),
             *shared,
         ]
-
-    async def no_page(self, _request: Request) -> Response:
-        """What a member sees who opens a link: their pages are not built yet."""
-        return PlainTextResponse(NO_PAGE)
 
     async def status(self, request: Request) -> Response:
         """The data that the page shows, for scripts too."""

@@ -8,24 +8,26 @@ import { minifySync } from "rolldown/utils";
 
 /**
  * Gives classic scripts, which Vite leaves alone, a hashed name too. They run before the first paint.
- * @param {string} root folder of the page @param {string} page its name there @param {string[]} names
+ * @param {string} root folder of the pages @param {string[]} pages their names there @param {string[]} names
  */
-export function classicScripts(root, page, names) {
+export function classicScripts(root, pages, names) {
   return {
     name: "classic-scripts",
     /** @param {unknown} _options @param {Record<string, any>} bundle */
     generateBundle: {
       order: "post",
       handler(_options, bundle) {
-        const html = bundle[page];
         for (const name of names) {
           const source = minifySync(name, readFileSync(join(root, name), "utf8")).code;
           const hash = createHash("sha256").update(source).digest("base64url").slice(0, 8);
           const fileName = `assets/${name.replace(/\.js$/, "")}-${hash}.js`;
           this.emitFile({ type: "asset", fileName, source });
-          const written = html.source.replace(`src="./${name}"`, `src="/web/${fileName}"`);
-          if (written === html.source) this.error(`${page} has no script ${name}`);
-          html.source = written;
+          for (const page of pages) {
+            const html = bundle[page];
+            const written = html.source.replace(`src="./${name}"`, `src="/web/${fileName}"`);
+            if (written === html.source) this.error(`${page} has no script ${name}`);
+            html.source = written;
+          }
         }
       },
     },

@@ -1,10 +1,11 @@
-// How the console's page is built (scripts/page.py runs it): console.html becomes a few hashed files, each page of
-// it a file of its own that is loaded when it is opened.
+// How the console and the tenants' portal are built (scripts/page.py runs it): console.html and portal.html become a few
+// hashed files, each page of them a file of its own that is loaded when it is opened.
 
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vite";
 import { classicScripts, compressed } from "../../scripts/vite_plugins.mjs";
 
+const PAGES = ["console", "portal"];
 const ROOT = fileURLToPath(new URL(".", import.meta.url));
 
 export default defineConfig({
@@ -12,7 +13,7 @@ export default defineConfig({
   base: "/web/",
   publicDir: false,
   logLevel: "warn",
-  plugins: [classicScripts(ROOT, "console.html", ["theme-early.js"]), compressed()],
+  plugins: [classicScripts(ROOT, PAGES.map((page) => `${page}.html`), ["theme-early.js"]), compressed()],
   resolve: { alias: { "@": ROOT } },
   build: {
     target: "es2022",
@@ -23,6 +24,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 1000,
-    rolldownOptions: { input: { console: `${ROOT}console.html` } },
+    rolldownOptions: { input: Object.fromEntries(PAGES.map((page) => [page, `${ROOT}${page}.html`])) },
   },
 });

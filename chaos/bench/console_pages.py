@@ -1,4 +1,7 @@
-"""The console's pages as its router lists them, opened in a browser: their addresses, what each asks for."""
+"""The pages of the console and of the tenants' portal as their routers list them, opened in a browser.
+
+Their addresses, and what each asks for.
+"""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +12,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Page, Request
 
-ROUTER = Path(__file__).parents[2] / "admin" / "web" / "console" / "router.tsx"
+WEB = Path(__file__).parents[2] / "admin" / "web"
 PATH = re.compile(r'^  path: "([^"]+)",$', re.MULTILINE)
 PARAMETER = re.compile(r"\$(\w+)")
 OF_NO_PAGE = ("/api/changes", "/api/me", "/api/sign-in")  # the frame's own
@@ -17,9 +20,10 @@ OF_NO_PAGE = ("/api/changes", "/api/me", "/api/sign-in")  # the frame's own
 
 @dataclass(frozen=True)
 class ConsolePage:
-    """A kind of page. `path`: as the router has it, with $parameters."""
+    """A kind of page. `path`: as the router has it, with $parameters; `entry`: console or portal."""
 
     path: str
+    entry: str = "console"
 
     @property
     def name(self) -> str:
@@ -29,19 +33,20 @@ class ConsolePage:
     def address(self, examples: Mapping[str, str]) -> str:
         """Of a page of this kind, by an example of each parameter."""
         missing = set(PARAMETER.findall(self.path)) - set(examples)
-        assert not missing, f"the console has pages of each {', '.join(missing)}: name an example of one"
-        return "/console" + PARAMETER.sub(lambda found: examples[found[1]], self.path)
+        assert not missing, f"the {self.entry} has pages of each {', '.join(missing)}: name an example of one"
+        return f"/{self.entry}" + PARAMETER.sub(lambda found: examples[found[1]], self.path)
 
 
-def console_pages(router: Path = ROUTER) -> list[ConsolePage]:
-    """Every kind of page that the console has."""
-    pages = [ConsolePage(path) for path in PATH.findall(router.read_text())]
+def console_pages(entry: str = "console") -> list[ConsolePage]:
+    """Every kind of page that the console, or the portal, has."""
+    router = WEB / entry / "router.tsx"
+    pages = [ConsolePage(path, entry) for path in PATH.findall(router.read_text())]
     assert pages, f"{router} lists no paths as expected"
     return pages
 
 
 async def show(page: Page, address: str) -> None:
-    """Open a page of the console and wait until it has its data."""
+    """Open a page and wait until it has its data."""
     await page.goto(address, wait_until="networkidle")
     await page.get_by_role("heading", level=1).first.wait_for()
 

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
+from admin.api.callers import TENANTS_SIDE
 from core.configuration.settings import Settings
 from core.sql.database import Database
 from scripts.page import CHAT, CONSOLE, run_vite
@@ -176,6 +177,13 @@ def built_console() -> None:
 async def console(built_console: None, settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
     """A console's address, with its page."""
     async with running_console(settings) as url:
+        yield url
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def portal(built_console: None, settings: Settings, sqlite: Database) -> AsyncGenerator[str]:
+    """The tenants' portal's address, with its page."""
+    async with running_console(settings, TENANTS_SIDE) as url:
         yield url
 
 

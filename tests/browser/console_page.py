@@ -10,6 +10,7 @@ from typing import Any
 
 from playwright.async_api import Page, Route
 
+from admin.api.callers import OPERATORS_SIDE, ApiSide
 from admin.console import Console
 from core.configuration.settings import Settings
 from core.redis.client import connect
@@ -57,12 +58,12 @@ def played(answers: Answers) -> Callable[[Route], Awaitable[None]]:
 
 
 @asynccontextmanager
-async def running_console(settings: Settings) -> AsyncGenerator[str]:
-    """The console over the settings' stores: its address."""
+async def running_console(settings: Settings, side: ApiSide = OPERATORS_SIDE) -> AsyncGenerator[str]:
+    """The console, or the tenants' portal, over the settings' stores: its address."""
     db, redis = Database(settings.database_endpoint), connect(settings)
     await redis.execute_command("FLUSHALL")
     listener = http.listen("127.0.0.1", 0, "PARLEY_CONSOLE_PORT")
-    console = Console(settings, redis, db)
+    console = Console(settings, redis, db, side)
     app = SecurityHeaders(console.app(), settings.tls)
     stop = asyncio.Event()
     gate = http.UpgradeGate(settings, "127.0.0.1")

@@ -1,11 +1,9 @@
-// The pages that the sidebar, the search and the keys know. `needs`: an operation that a
-// caller must have to see the page.
+// The pages that the sidebar, the search and the keys know.
 
-import { Activity, Boxes, Building2, ListTree, type LucideIcon } from "lucide-react";
+import { Activity, Boxes, Building2, ListTree } from "lucide-react";
+import type { PageEntry } from "../shared/shell-parts";
 
-export type PageEntry = { group: string; title: string; to: "/" | "/requests" | "/pools" | "/tenants"; icon: LucideIcon; needs?: string; key?: string };
-
-export const PAGES: readonly PageEntry[] = [
+export const PAGES: readonly PageEntry<"/" | "/requests" | "/pools" | "/tenants">[] = [
   { group: "", title: "Overview", to: "/", icon: Activity, needs: "overview.show", key: "o" },
   { group: "", title: "Requests", to: "/requests", icon: ListTree, needs: "requests.find", key: "r" },
   { group: "Fleet", title: "Pools", to: "/pools", icon: Boxes, needs: "overview.show", key: "p" },

@@ -3,9 +3,10 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
 import { tenantSearchOf } from "./pages/tenant/search-params";
 import { filterOf } from "./requests-filter";
-import { NotThere, Shell, WentWrong } from "./shell";
+import { NotThere, WentWrong } from "../shared/shell-parts";
+import { Shell } from "./shell";
 
-const root = createRootRoute({ component: Shell, notFoundComponent: NotThere, errorComponent: WentWrong });
+const root = createRootRoute({ component: Shell, notFoundComponent: () => <NotThere home="Overview" />, errorComponent: WentWrong });
 
 const overview = createRoute({
   getParentRoute: () => root,

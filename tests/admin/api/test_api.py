@@ -176,10 +176,13 @@ async def test_each_side_is_for_its_own(site: ApiSite) -> None:
     assert (await stranger.get("/api/me")).status_code == 401
 
 
-async def test_who_opens_a_members_link_is_told_what_to_do(site: ApiSite) -> None:
-    """Their side has no pages yet."""
-    told = await (await site.browser(TENANTS_SIDE)).get("/")
-    assert (told.status_code, "POST /api/sign-in" in told.text) == (200, True)
+async def test_a_members_link_leads_to_the_portal(site: ApiSite) -> None:
+    """Each side has its own pages, and not the other's."""
+    stranger = await site.browser(TENANTS_SIDE)
+    led = await stranger.get("/")
+    assert (led.status_code, led.headers["location"]) == (307, "/portal/")
+    for path in ("/console/", "/tables/"):
+        assert (await stranger.get(path)).status_code == 404
 
 
 async def test_changes_are_followed(site: ApiSite) -> None:

@@ -10,7 +10,7 @@ import { Section } from "../../../shared/components/section";
 import { api, answered, answeredWithTag } from "../../../shared/api";
 import { count, money, nanoOf } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
-import { ownerOf, periodOf, type Budget } from "./words";
+import { ownerOf, periodOf, type Budget } from "../../../shared/limit-words";
 
 export function Budgets({ tenant, budgets }: { tenant: string; budgets: readonly Budget[] | undefined }) {
   const { may } = useSession();

@@ -7,7 +7,7 @@ import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { Facts } from "../../../shared/components/facts";
 import { api, answered, answeredWithTag, type Schemas } from "../../../shared/api";
 import { count, NOBODY_KNOWS } from "../../../shared/format";
-import { dimensionOf, type Limit } from "./words";
+import { dimensionOf, type Limit } from "../../../shared/limit-words";
 
 const whole = (text: string) => (/^\d{1,15}$/.test(text.replaceAll(/[ ,]/g, "")) ? Number(text.replaceAll(/[ ,]/g, "")) : null);
 

@@ -9,7 +9,7 @@ import { api, answered } from "../../../shared/api";
 import { count } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { EditLimit, EndLimit, SetLimit } from "./limit-edits";
-import { dimensionOf, ownerOf, shareOf, type Limit, type PlanLimit, type Tenant } from "./words";
+import { dimensionOf, ownerOf, shareOf, type Limit, type PlanLimit, type Tenant } from "../../../shared/limit-words";
 
 type Row = { key: string; name: string; unit: string; of: string; used: number | null; limit: number; share: number | null; by: string; own: Limit | null };
 

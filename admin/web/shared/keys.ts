@@ -1,17 +1,18 @@
-// The console's keys: g and a letter go to a page, / and Ctrl K search, ? helps. Not while somebody types.
+// The keys of both entries: g and a letter go to a page, / and Ctrl K search, ? helps. Not while somebody types.
 
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect } from "react";
-import { PAGES } from "./pages-list";
+import type { PageEntry } from "./shell-parts";
 
 const GO_MS = 1500;
 
-export function useKeys({ search, help }: { search: () => void; help: () => void }): void {
+/** `search` undefined: the entry has none. */
+export function useKeys({ pages, search, help }: { pages: readonly PageEntry[]; search?: () => void; help: () => void }): void {
   const navigate = useNavigate();
   useEffect(() => {
     let gone = 0; // until when a letter goes to a page
     const pressed = (event: KeyboardEvent) => {
-      if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
+      if (search && (event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
         event.preventDefault();
         search();
         return;
@@ -19,19 +20,19 @@ export function useKeys({ search, help }: { search: () => void; help: () => void
       if (event.metaKey || event.ctrlKey || event.altKey || typing(event.target)) return;
       if (Date.now() < gone) {
         gone = 0;
-        const page = PAGES.find((each) => each.key === event.key);
+        const page = pages.find((each) => each.key === event.key);
         if (page) void navigate({ to: page.to });
         return;
       }
       if (event.key === "g") gone = Date.now() + GO_MS;
-      else if (event.key === "/") {
+      else if (search && event.key === "/") {
         event.preventDefault();
         search();
       } else if (event.key === "?") help();
     };
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
-  }, [navigate, search, help]);
+  }, [navigate, pages, search, help]);
 }
 
 function typing(target: EventTarget | null): boolean {

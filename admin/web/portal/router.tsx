@@ -1,0 +1,35 @@
+// The portal's pages by their paths. Each page is a file of its own, loaded when it is opened.
+
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Navigate } from "@tanstack/react-router";
+import { NotThere, useSeen, WentWrong } from "../shared/shell-parts";
+import { PAGES } from "./pages-list";
+import { Shell } from "./shell";
+
+const root = createRootRoute({ component: Shell, notFoundComponent: () => <NotThere home="To the first page" />, errorComponent: WentWrong });
+
+/** The first page that the member's role may see. */
+function FirstPage() {
+  const [first] = useSeen(PAGES);
+  return first ? <Navigate to={first.to as "/"} replace /> : <NotThere home="To the first page" />;
+}
+
+const home = createRoute({ getParentRoute: () => root, path: "/", component: FirstPage });
+
+const limits = createRoute({
+  getParentRoute: () => root,
+  path: "/limits",
+  component: lazyRouteComponent(() => import("./pages/limits/limits"), "LimitsPage"),
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([home, limits]),
+  basepath: "/portal",
+  defaultPreload: "intent",
+  defaultErrorComponent: WentWrong,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

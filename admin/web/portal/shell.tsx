@@ -1,0 +1,61 @@
+// The frame round every page of the portal: the tenant, its pages, who is signed in.
+
+import { ActionIcon, Drawer, Modal } from "@mantine/core";
+import { Outlet, useRouterState } from "@tanstack/react-router";
+import { Menu as MenuIcon } from "lucide-react";
+import { useEffect, useState } from "react";
+import { Mark } from "../shared/components/mark";
+import { FreshnessProvider } from "../shared/freshness";
+import { useKeys } from "../shared/keys";
+import { useChanges } from "../shared/live";
+import { useSession } from "../shared/session";
+import { Account, KeyHelp, PageLinks, Scheme, useSeen } from "../shared/shell-parts";
+import { PAGES } from "./pages-list";
+import { useTenant } from "./tenant";
+import "../shared/shell.css";
+import "./shell.css";
+
+export function Shell() {
+  useChanges();
+  const [helping, setHelping] = useState(false);
+  const [menu, setMenu] = useState(false);
+  const pages = useSeen(PAGES);
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  useKeys({ pages, help: () => setHelping(true) });
+  useEffect(() => setMenu(false), [path]);
+  return (
+    <FreshnessProvider>
+      <a className="skip" href="#main">To the page</a>
+      <div className="shell">
+        <nav className="sidebar" aria-label="Pages">
+          <p className="shell-brand"><Mark /><b className="label">Parley</b></p>
+          <TenantName />
+          <PageLinks pages={pages} />
+          <div className="portal-foot"><Scheme /><Who /><Account /></div>
+        </nav>
+        <div className="beside">
+          <div className="topbar only-phone" role="region" aria-label="Top bar">
+            <ActionIcon variant="subtle" color="gray" aria-label="Pages" onClick={() => setMenu(true)}><MenuIcon size={18} /></ActionIcon>
+            <div className="here"><TenantName /></div>
+            <Account />
+          </div>
+          <main id="main" className="page portal-page" tabIndex={-1}><Outlet /></main>
+        </div>
+      </div>
+      <Drawer opened={menu} onClose={() => setMenu(false)} size={260} title="Pages">
+        <nav aria-label="All pages" className="drawer"><PageLinks pages={pages} /></nav>
+      </Drawer>
+      <Modal opened={helping} onClose={() => setHelping(false)} title="Keys"><KeyHelp pages={pages} /></Modal>
+    </FreshnessProvider>
+  );
+}
+
+function TenantName() {
+  const { name } = useTenant();
+  return <p className="portal-tenant label" title={name}><bdi>{name}</bdi></p>;
+}
+
+function Who() {
+  const { me } = useSession();
+  return <span className="label soft portal-who"><bdi>{me.name}</bdi>, {me.role}</span>;
+}
