@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 from sqlmodel import col
 
 from billing.api import (
@@ -22,7 +23,7 @@ from billing.api import (
     zone_named,
 )
 from core.errors import bad_request, see, unknown
-from core.operations import OPERATORS, ListedPage, Role, Uses, operation
+from core.operations import ADMINS, DEVELOPERS, OPERATORS, ListedPage, Role, Uses, operation
 from engine.operations.policy_changes import PolicyChange, change_of
 from engine.operations.policy_levels import (
     Level,
@@ -35,11 +36,13 @@ from engine.operations.policy_levels import (
 )
 from engine.operations.pool_questions import AUDIT, READERS
 from engine.policies.levels import level_facts
+from engine.policies.merge import SCOPES
 from engine.policies.store import PolicyChanged, PolicyStore, scope_of, tell_policies, versions_of
 from engine.safety.documents import DEFAULT, PolicyDocument, PolicyError, policy_hash
 from engine.safety.policy_checks import checked
 
-LOOKERS = OPERATORS | {Role.SUPPORT}
+EDITORS = OPERATORS | ADMINS
+TRIERS = OPERATORS | DEVELOPERS | {Role.SUPPORT}
 READS = "tenant project safety_policy"
 
 Document = dict[str, Any]
@@ -168,15 +171,17 @@ async def show_policy(look: Look, ask: ShowPolicy) -> ShownPolicy:
     return ShownPolicy(level, version, state_of(row) if row else "", base, level_facts(document))
 
 
-@operation("safety.merged", "GET /safety/merged", may=LOOKERS, uses=Uses(reads=READS))
+@operation("safety.merged", "GET /safety/merged", may=READERS, uses=Uses(reads=READS))
 async def show_merged(look: Look, ask: NamePolicy) -> MergedPolicy:
-    """Show all that holds for a level: its own rules and those of the levels outside it."""
+    """Show all that holds for a level: its own rules and those of the levels outside it. Members see of the
+    platform's patterns and words that they are there, and what they do."""
     level = await level_meant(look, ask)
     try:
         held = await PolicyStore(look.db).applies(level.tenant_id, level.project_id)
     except PolicyError as error:
         raise bad_request(str(error)) from error
-    return MergedPolicy(level, policy_hash(held), msgspec.to_builtins(held))
+    shown = held if look.who.tenant is None else without_platform_texts(held)
+    return MergedPolicy(level, policy_hash(held), msgspec.to_builtins(shown))
 
 
 @operation("safety.history", "GET /safety/versions", may=READERS, uses=Uses(reads=READS))
@@ -222,7 +227,7 @@ async def count_verdicts(look: Look, ask: CountVerdicts) -> ListedPage[DatedVerd
 @operation(
     "safety.set",
     "PUT /safety/policy",
-    may=OPERATORS,
+    may=EDITORS,
     audit="policy.set",
     reason=True,
     uses=Uses(reads=READS, writes=f"tenant safety_policy {AUDIT}", keys=("parley:control",)),
@@ -240,7 +245,7 @@ async def set_policy(change: Change, ask: SetPolicy) -> SetPolicyFacts:
 @operation(
     "safety.remove",
     "DELETE /safety/policy",
-    may=OPERATORS,
+    may=EDITORS,
     audit="policy.remove",
     reason=True,
     uses=Uses(reads=READS, writes=f"tenant safety_policy {AUDIT}", keys=("parley:control",)),
@@ -274,6 +279,15 @@ async def level_meant(unit: Look | Change, ask: NamePolicy | PolicyHistory) -> L
     named = ask.tenant if ask.tenant is not None else unit.who.tenant
     owner = None if named is None else await unit.tenant(named)
     return await level_in(unit.db, owner, ask.project)
+
+
+def without_platform_texts(held: PolicyDocument) -> PolicyDocument:
+    """What members see of all that holds: of the platform's own patterns and words their names. Pure."""
+
+    of_platform = SCOPES[0]
+    patterns = (replace(each, pattern="") if each.scope == of_platform else each for each in held.patterns)
+    words = (replace(each, words=()) if each.scope == of_platform else each for each in held.words)
+    return replace(held, patterns=tuple(patterns), words=tuple(words))
 
 
 def _names(level: Level) -> dict[str, str]:

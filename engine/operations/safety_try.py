@@ -11,7 +11,7 @@ from billing.api import Look
 from core.errors import bad_request
 from core.operations import Uses, operation
 from engine.operations.policy_levels import Level, readable
-from engine.operations.safety import LOOKERS, READS, NamePolicy, level_meant
+from engine.operations.safety import READS, TRIERS, NamePolicy, level_meant
 from engine.policies.losses import one_sided
 from engine.policies.merge import SCOPES, merged
 from engine.policies.store import PolicyStore
@@ -46,7 +46,7 @@ class TriedPolicy(msgspec.Struct, frozen=True):
     trial: Trial
 
 
-@operation("safety.try", "POST /safety/try", may=LOOKERS, uses=Uses(reads=READS))
+@operation("safety.try", "POST /safety/try", may=TRIERS, uses=Uses(reads=READS))
 async def try_policy(look: Look, ask: TryPolicy) -> TriedPolicy:
     """Show what the rules that hold somewhere do to a text: each match with whose rule it is, what becomes of
     it, and what is shown and held back as tokens come. The text is kept nowhere."""

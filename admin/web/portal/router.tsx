@@ -21,8 +21,20 @@ const limits = createRoute({
   component: lazyRouteComponent(() => import("./pages/limits/limits"), "LimitsPage"),
 });
 
+const safety = createRoute({
+  getParentRoute: () => root,
+  path: "/safety",
+  component: lazyRouteComponent(() => import("./pages/safety/safety"), "SafetyPage"),
+});
+
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: "/audit",
+  component: lazyRouteComponent(() => import("./pages/audit/audit"), "AuditPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, limits]),
+  routeTree: root.addChildren([home, limits, safety, audit]),
   basepath: "/portal",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

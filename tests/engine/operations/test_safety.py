@@ -1,5 +1,7 @@
 """Operations on safety policies: whose they are, and that nothing is set on what somebody else changed."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -20,7 +22,7 @@ from engine.operations.safety import (
     SetPolicy,
     ShowPolicy,
 )
-from engine.safety.documents import PolicyDetector, PolicyDocument
+from engine.safety.documents import DEFAULT, PolicyDetector, PolicyDocument, PolicyWords
 from tests.support.redis import Redis
 
 OWN = PolicyDocument(detectors=(PolicyDetector("card", "block"),))
@@ -56,9 +58,34 @@ async def test_a_member_sees_the_rules_of_its_tenant_alone(stores: Stores) -> No
         with pytest.raises(Refused, match="there is no tenant") as refused:
             await answer_of(run, stores, member, ask)
         assert refused.value.refusal.unknown
-    for run, ask in ((safety.set_policy, SetPolicy(document=OWN)), (safety.show_merged, NamePolicy())):
-        with pytest.raises(Refused, match="may not do this"):
-            await answer_of(run, stores, member, ask, WHY)
+    with pytest.raises(Refused, match="may not do this"):
+        await answer_of(safety.set_policy, stores, member, SetPolicy(document=OWN), WHY)
+
+
+async def test_an_admin_sets_the_rules_of_its_tenant_alone(stores: Stores) -> None:
+    """Its own tenant's without a name, never the platform's or another's; what the platform looks for is told
+    by name alone, what its own rules look for whole."""
+    words = PolicyWords("secret_plans", ("operation zebra",), action="block")
+    floor = PolicyDocument(detectors=DEFAULT.detectors, words=(words,))
+    await answer_of(safety.set_policy, stores, local_actor(), SetPolicy(document=floor), WHY)
+    admin = replace(await member_of(stores), role=Role.ADMIN)
+    own = PolicyDocument(words=(PolicyWords("ours", ("lion",), action="flag"),))
+    done = await answer_of(safety.set_policy, stores, admin, SetPolicy(document=own), WHY)
+    assert done.version.version == 1
+    shown = await answer_of(safety.show_policy, stores, local_actor(), ShowPolicy(tenant="acme"))
+    assert shown.version is not None
+    assert shown.version.author == "Mia"
+    with pytest.raises(Refused, match="there is no tenant"):
+        await answer_of(safety.set_policy, stores, admin, SetPolicy(tenant="other", document=own), WHY)
+    held = await answer_of(safety.show_merged, stores, admin, NamePolicy())
+    assert [(each["name"], [*each["words"]]) for each in held.document["words"]] == [
+        ("secret_plans", []),
+        ("ours", ["lion"]),
+    ]
+    removed = await answer_of(safety.remove_policy, stores, admin, RemovePolicy(), WHY)
+    assert removed.version.version == 2
+    platform = await answer_of(safety.show_policy, stores, local_actor(), ShowPolicy())
+    assert "zebra" in msgspec.json.encode(platform.document).decode()
 
 
 async def test_a_document_is_set_on_the_version_that_was_seen(stores: Stores) -> None:

@@ -13,7 +13,7 @@ import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { usePlans } from "../tenants";
 import { About } from "./about";
-import { Audit } from "./audit";
+import { Audit } from "../../../shared/components/audit-list";
 import { Browsers } from "./browsers";
 import { Budgets } from "./budgets";
 import { Connections } from "./connections";

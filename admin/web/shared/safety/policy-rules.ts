@@ -1,6 +1,6 @@
 // The rules of a policy's document as a form holds them. Pure.
 
-import type { Schemas } from "../../../shared/api";
+import type { Schemas } from "../api";
 
 export type PolicyDocument = Schemas["PolicyDocument"];
 export type Action = "block" | "redact" | "flag" | null;

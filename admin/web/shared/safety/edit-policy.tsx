@@ -4,10 +4,10 @@ import { Button, NativeSelect, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useState } from "react";
-import { EditDialog } from "../../../shared/components/edit-dialog";
-import { api, answered, type Schemas } from "../../../shared/api";
-import { ago } from "../../../shared/format";
-import { sentence } from "../../../shared/words";
+import { EditDialog } from "../components/edit-dialog";
+import { api, answered, type Schemas } from "../api";
+import { ago } from "../format";
+import { sentence } from "../words";
 import { DETECTORS, documentOf, KINDS, lackOf, rulesOf, type Action, type Kind, type Rule } from "./policy-rules";
 import "./policy.css";
 
@@ -16,12 +16,18 @@ type Change = Schemas["PolicyChange"];
 
 const read = (tenant: string) => answered(api.GET("/api/safety/policy", { params: { query: { tenant } } }));
 
-export function EditPolicy({ tenant, onClose }: { tenant: string; onClose: () => void }) {
+/** Whose rules. `floor`: what the platform does at least, by detector; weaker choices are not offered. */
+type Asked = { tenant: string; title: string; floor?: Floor; onClose: () => void };
+export type Floor = ReadonlyMap<string, { action: Action; prompt: Action }>;
+
+export function EditPolicy({ tenant, title, floor, onClose }: Asked) {
   const { data } = useQuery({ queryKey: ["policy as it was", tenant], queryFn: () => read(tenant), staleTime: Infinity, gcTime: 0 });
-  return data ? <Form tenant={tenant} began={data} onClose={onClose} /> : null;
+  return data ? <Form tenant={tenant} title={title} floor={floor ?? NO_FLOOR} began={data} onClose={onClose} /> : null;
 }
 
-function Form({ tenant, began: given, onClose }: { tenant: string; began: Shown; onClose: () => void }) {
+const NO_FLOOR: Floor = new Map();
+
+function Form({ tenant, title, floor, began: given, onClose }: Asked & { floor: Floor; began: Shown }) {
   const [began] = useState(given); // as it was when the dialog opened
   const [rules, setRules] = useState(() => rulesOf(began.document));
   const [tried, setTried] = useState(false);
@@ -35,7 +41,7 @@ function Form({ tenant, began: given, onClose }: { tenant: string; began: Shown;
   };
   return (
     <EditDialog
-      title={`Safety rules of ${tenant}`}
+      title={title}
       save="Save"
       onClose={onClose}
       tag={String(began.base)}
@@ -48,7 +54,7 @@ function Form({ tenant, began: given, onClose }: { tenant: string; began: Shown;
       {(errorOf) => (
         <div className="policy" onBlur={() => setTried(true)}>
           <p className="note">{madeBy(began)} They hold beside the platform's, and the stricter of two goes before. What runs keeps the rules that it began with.</p>
-          {rules.map((rule) => <RuleFields key={rule.id} rule={rule} lack={tried || rule.name ? lackOf(rule) : ""} set={(part) => set(rule.id, part)} drop={() => setRules(rules.filter((each) => each.id !== rule.id))} />)}
+          {rules.map((rule) => <RuleFields key={rule.id} rule={rule} floor={floor} lack={tried || rule.name ? lackOf(rule) : ""} set={(part) => set(rule.id, part)} drop={() => setRules(rules.filter((each) => each.id !== rule.id))} />)}
           {!rules.length && <p className="soft">No rule of its own.</p>}
           {errorOf("document") && <p role="alert" className="edit-refused">{errorOf("document")}</p>}
           <p className="policy-add"><span className="soft">Add</span>{KINDS.map(([kind, word]) => <Button key={kind} variant="default" aria-label={`Add ${word}`} onClick={() => add(kind)}>{word.charAt(0).toUpperCase() + word.slice(1)}</Button>)}</p>
@@ -63,13 +69,22 @@ function madeBy({ version, state }: Shown): string {
   return `Version ${version.version}, by ${version.author}${version.created ? ` ${ago(version.created)}` : ""}${version.reason ? `: “${version.reason}”` : ""}.`;
 }
 
-const ACTIONS = [{ value: "", label: "nothing" }, ...["flag", "redact", "block"].map((each) => ({ value: each, label: each }))];
+const STRENGTH = ["", "flag", "redact", "block"];
 
-function RuleFields({ rule, lack, set, drop }: { rule: Rule; lack: string; set: (part: Partial<Rule>) => void; drop: () => void }) {
+/** What a rule may do: nothing weaker than the floor does. */
+function actions(atLeast: Action | undefined) {
+  const from = Math.max(0, STRENGTH.indexOf(atLeast ?? ""));
+  const least = from ? [{ value: "", label: `as Parley: ${atLeast}` }] : [{ value: "", label: "nothing" }];
+  return [...least, ...STRENGTH.slice(from ? from + 1 : 1).map((each) => ({ value: each, label: each }))];
+}
+
+const withOwn = (data: { value: string; label: string }[], own: Action) => (own && !data.some((each) => each.value === own) ? [...data, { value: own, label: own }] : data);
+
+function RuleFields({ rule, floor, lack, set, drop }: { rule: Rule; floor: Floor; lack: string; set: (part: Partial<Rule>) => void; drop: () => void }) {
   const kind = KINDS.find(([each]) => each === rule.kind)?.[1] ?? "";
   const named = rule.name || `new ${kind}`;
   const act = (side: "action" | "prompt", label: string) => (
-    <NativeSelect aria-label={`${label} of ${named}`} label={label} value={rule[side] ?? ""} onChange={(event) => set({ [side]: (event.currentTarget.value || null) as Action })} data={ACTIONS} />
+    <NativeSelect aria-label={`${label} of ${named}`} label={label} value={rule[side] ?? ""} onChange={(event) => set({ [side]: (event.currentTarget.value || null) as Action })} data={withOwn(actions(rule.kind === "detectors" ? floor.get(rule.name)?.[side] : null), rule[side])} />
   );
   return (
     <fieldset className="policy-rule">

@@ -1,12 +1,13 @@
 // Who changed what of a tenant, and why: newest first.
 
-import { DataTable, type Column } from "../../../shared/components/data-table";
-import { LoadMore, usePages } from "../../../shared/components/load-more";
-import { Section } from "../../../shared/components/section";
-import { api, answered, type Schemas } from "../../../shared/api";
-import { differences, shortened } from "../../../shared/changes";
-import { ago, moment, NOBODY_KNOWS } from "../../../shared/format";
-import { useSession } from "../../../shared/session";
+import { useQuery } from "@tanstack/react-query";
+import { DataTable, type Column } from "./data-table";
+import { LoadMore, usePages } from "./load-more";
+import { Section } from "./section";
+import { api, answered, type Schemas } from "../api";
+import { differences, shortened } from "../changes";
+import { ago, moment, NOBODY_KNOWS } from "../format";
+import { useSession } from "../session";
 
 type Row = Schemas["AuditFacts"];
 
@@ -17,10 +18,24 @@ export function Audit({ tenant }: { tenant: string }) {
 
 const COLUMNS: Column<Row>[] = [
   { title: "Time, UTC", cell: (row) => (row.at ? <time dateTime={row.at} title={ago(row.at)} className="nowrap tabular">{moment(row.at).slice(0, 19)}</time> : NOBODY_KNOWS) },
-  { title: "Who", phone: "end", cell: (row) => row.author },
+  { title: "Who", phone: "end", cell: (row) => <Author id={row.author} /> },
   { title: "What", cell: (row) => <><span title={row.target}>{row.action.replace(".", ": ").replaceAll("_", " ")}</span> <span className="soft">{whatOf(row)}</span></> },
   { title: "Why", cell: (row) => (reasonOf(row) ? <span className="soft">“{reasonOf(row)}”</span> : "") },
 ];
+
+/** Members stand in the log by their id, so that they can be erased; here by their name, while they have one. */
+function Author({ id }: { id: string }) {
+  const { me, may } = useSession();
+  const tenant = me.tenant ?? "";
+  const { data } = useQuery({
+    queryKey: ["members' names", tenant],
+    queryFn: () => answered(api.GET("/api/people", { params: { query: { tenant, limit: 1000 } } })),
+    enabled: tenant !== "" && may("people.list"),
+    staleTime: 60_000,
+  });
+  const person = data?.items.find((each) => each.person === id);
+  return person ? <bdi>{person.name}</bdi> : <span title={id}>{shortened(id)}</span>;
+}
 
 function AuditList({ tenant }: { tenant: string }) {
   const { items, error, more } = usePages<Row>(["audit", tenant], (after) => answered(api.GET("/api/audit", { params: { query: { tenant, after, limit: 20 } } })));
@@ -40,5 +55,5 @@ function whatOf(row: Row): string {
 
 function reasonOf(row: Row): string {
   const why = (row.after as Record<string, unknown> | null)?.["reason"];
-  return typeof why === "string" ? why : "";
+  return typeof why === "string" && !why.startsWith("sha256:") ? why : "";
 }
