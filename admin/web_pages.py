@@ -3,6 +3,7 @@
 Its script shows the page of the path. Files are under /web, the operators' tables of before under /tables.
 """
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from starlette.requests import Request
@@ -12,6 +13,7 @@ from starlette.staticfiles import StaticFiles
 
 from server.api import POLICY, UNBUILT, PageFiles
 
+Handler = Callable[[Request], Awaitable[Response]]
 WEB = Path(__file__).parent / "web"
 BUILT = WEB / "dist"
 # The chat page's, and a font of its own.
@@ -20,16 +22,29 @@ HEADERS = {"content-security-policy": f"{POLICY}; font-src 'self'"}
 
 def console_pages() -> list[BaseRoute]:
     """The operators' pages."""
-    return [*_entry("console"), Mount("/tables", StaticFiles(directory=WEB / "tables", html=True))]
+    home, page = _entry("console")
+    return [
+        Route("/", home, methods=["GET"]),
+        Route("/console", home, methods=["GET"]),
+        Route("/console/{path:path}", page, methods=["GET"]),
+        Mount("/web", PageFiles(directory=BUILT, check_dir=False)),
+        Mount("/tables", StaticFiles(directory=WEB / "tables", html=True)),
+    ]
 
 
 def portal_pages() -> list[BaseRoute]:
     """The tenants' pages."""
-    return _entry("portal")
+    home, page = _entry("portal")
+    return [
+        Route("/", home, methods=["GET"]),
+        Route("/portal", home, methods=["GET"]),
+        Route("/portal/{path:path}", page, methods=["GET"]),
+        Mount("/web", PageFiles(directory=BUILT, check_dir=False)),
+    ]
 
 
-def _entry(name: str) -> list[BaseRoute]:
-    """A page under its own path, the way there, and its files."""
+def _entry(name: str) -> tuple[Handler, Handler]:
+    """The way to a page, and the page itself."""
 
     async def home(_request: Request) -> Response:
         """To the page. A browser keeps what stands behind #: a link's code."""
@@ -43,9 +58,4 @@ def _entry(name: str) -> list[BaseRoute]:
         reply.headers.update(HEADERS)
         return reply
 
-    return [
-        Route("/", home, methods=["GET"]),
-        Route(f"/{name}", home, methods=["GET"]),
-        Route(f"/{name}/{{path:path}}", page, methods=["GET"]),
-        Mount("/web", PageFiles(directory=BUILT, check_dir=False)),
-    ]
+    return home, page

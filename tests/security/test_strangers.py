@@ -14,6 +14,7 @@ import pytest
 from starlette.routing import BaseRoute, Mount, Route
 from websockets.exceptions import ConnectionClosed
 
+from admin.api.callers import OPERATORS_SIDE, TENANTS_SIDE, ApiSide
 from admin.console import Console
 from billing.api import create_key, create_project, create_tenant
 from core.clock import now_ms
@@ -53,6 +54,18 @@ CONSOLE_PUBLIC = {
     "/api/{rest:path}": "says that there is no such path",
     "/healthz": "the process answers: for a balancer",
 }
+OPERATORS_PAGES = ("/", "/console", "/console/{path:path}", "/tables")
+PORTAL_PUBLIC = {
+    "/": "leads to the portal's page",
+    "/portal": "leads to the portal's page",
+    "/portal/{path:path}": "the portal's page, in which nothing is secret",
+    **{
+        path: why
+        for path, why in CONSOLE_PUBLIC.items()
+        if path.startswith(("/web", "/openapi", "/api", "/h"))
+    },
+}
+SIDES_PUBLIC = ((OPERATORS_SIDE, CONSOLE_PUBLIC), (TENANTS_SIDE, PORTAL_PUBLIC))
 LISTED = "refuse strangers there, or list it as public above, with a reason"
 OF_OPERATIONS = (  # the one place that makes a route of each operation
     "Route(f'/api{each.path}', partial(self._call, each), methods=[each.method], name=each.name)"
@@ -141,7 +154,8 @@ def test_no_route_is_served_that_is_not_swept(
     site: HttpSite, settings: Settings, redis: Redis, sqlite: Database
 ):
     """Wherever in the product a route is made: also one of an application that nobody here knows."""
-    known = [*routes(site.edge, Health(site.edge)), *Console(settings, redis, sqlite).routes()]
+    consoles = [Console(settings, redis, sqlite, side) for side, _ in SIDES_PUBLIC]
+    known = [*routes(site.edge, Health(site.edge)), *(route for each in consoles for route in each.routes())]
     paths = {route.path for route in known if isinstance(route, Route | Mount)}
     found = {path for file in product_files() for path in routes_made(file.read_text())}
     assert {SOCKET, OF_OPERATIONS} <= found
@@ -169,19 +183,24 @@ def routes_made(text: str) -> Iterator[str]:
             )
 
 
-@pytest.fixture
-async def console(settings: Settings, redis: Redis, sqlite: Database) -> AsyncIterator[httpx.AsyncClient]:
-    """A stranger in front of the console."""
-    transport = httpx.ASGITransport(app=Console(settings, redis, sqlite).app())
-    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
-        yield client
+def stranger_before(console: Console) -> httpx.AsyncClient:
+    """A stranger in front of a console."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=console.app()), base_url=ORIGIN)
 
 
-async def test_every_route_of_the_console_refuses_a_stranger(
-    console: httpx.AsyncClient, site: HttpSite, settings: Settings, redis: Redis, sqlite: Database
+@pytest.mark.parametrize(("side", "public"), SIDES_PUBLIC, ids=lambda each: getattr(each, "name", ""))
+async def test_every_route_of_a_console_refuses_a_stranger(
+    side: ApiSide,
+    public: Mapping[str, str],
+    site: HttpSite,
+    settings: Settings,
+    redis: Redis,
+    sqlite: Database,
 ):
     """And a tenant's key is nothing there, but at the usage API, which takes a scope."""
-    found = list(swept(Console(settings, redis, sqlite).routes(), CONSOLE_PUBLIC))
+    served = Console(settings, redis, sqlite, side)
+    console = stranger_before(served)
+    found = list(swept(served.routes(), public))
     assert len(found) >= 6
     for method, path in found:
         strange, keyed = [
@@ -191,7 +210,7 @@ async def test_every_route_of_the_console_refuses_a_stranger(
         assert (strange[0], next(iter(json.loads(strange[1])))) == (401, first), (method, path, LISTED)
         if path in CONSOLE_KEYED:
             assert (keyed[0], '"forbidden"' in keyed[1]) == (403, True), (method, path)
-            guesses = [{}, bearer(WRONG_KEY), {"cookie": "parley_staff=x"}]
+            guesses = [{}, bearer(WRONG_KEY), {"cookie": f"{side.cookie}=x"}]
             told = {
                 said(await console.request(method, f"{path}?{asked}", headers=shown))[:2]
                 for shown in guesses[:1] + guesses[2:]
