@@ -71,13 +71,15 @@ class ListRequests(PoolQuestion, frozen=True, kw_only=True):
 
 
 class ListedRequest(InspectedRequest, frozen=True, kw_only=True):
-    """A request of a pool, with its tenant's name, and whose it is; ids where nobody knows a name."""
+    """A request of a pool, with its tenant's name, and whose it is; ids where nobody knows a name. `project`:
+    its id."""
 
     tenant_name: str
     user: str = ""
     user_id: str = ""
     key: str = ""
     key_name: str = ""
+    project: str = ""
 
 
 class RequestLine(ListedPage[ListedRequest], frozen=True, kw_only=True):
@@ -263,7 +265,7 @@ def _listed(
 ) -> ListedRequest:
     facts = msgspec.structs.asdict(row)
     if owner is not None:
-        facts |= {name: getattr(owner, name) for name in ("user", "user_id", "key", "key_name")}
+        facts |= {name: getattr(owner, name) for name in ("user", "user_id", "key", "key_name", "project")}
     if look.who.tenant is not None:
         facts["worker"] = ""
     return ListedRequest(**facts, tenant_name=names.get(row.tenant, row.tenant))

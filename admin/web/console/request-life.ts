@@ -2,7 +2,7 @@
 
 import type { Schemas } from "../shared/api";
 import { count, decimal } from "../shared/format";
-import { endWord } from "./request-words";
+import { endWord } from "../shared/requests/words";
 
 export type StepKind = "instant" | "waited" | "prefill" | "decode" | "moved";
 /** `at` and `took` are ms since it was accepted; `took` null: an instant, of which nobody measured how long it took.

@@ -2,7 +2,7 @@
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
 import { tenantSearchOf } from "./pages/tenant/search-params";
-import { filterOf } from "./requests-filter";
+import { filterOf } from "../shared/requests/filter";
 import { NotThere, WentWrong } from "../shared/shell-parts";
 import { Shell } from "./shell";
 

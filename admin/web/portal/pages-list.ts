@@ -1,9 +1,10 @@
 // The portal's pages, as the sidebar and the keys know them. `needs`: operations, one of which a member must have.
 
-import { Gauge, ScrollText, Shield } from "lucide-react";
+import { Gauge, ListTree, ScrollText, Shield } from "lucide-react";
 import type { PageEntry } from "../shared/shell-parts";
 
 export const PAGES: readonly PageEntry[] = [
+  { group: "Usage", title: "Requests", to: "/requests", icon: ListTree, needs: "requests.find", key: "r" },
   { group: "Access", title: "Limits and budgets", to: "/limits", icon: Gauge, needs: "limits.list", key: "l" },
   { group: "Access", title: "Safety", to: "/safety", icon: Shield, needs: "safety.merged", key: "y" },
   { group: "Access", title: "Audit log", to: "/audit", icon: ScrollText, needs: "audit.list", key: "a" },

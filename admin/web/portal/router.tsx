@@ -1,6 +1,7 @@
 // The portal's pages by their paths. Each page is a file of its own, loaded when it is opened.
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Navigate } from "@tanstack/react-router";
+import { filterOf } from "../shared/requests/filter";
 import { NotThere, useSeen, WentWrong } from "../shared/shell-parts";
 import { PAGES } from "./pages-list";
 import { Shell } from "./shell";
@@ -14,6 +15,13 @@ function FirstPage() {
 }
 
 const home = createRoute({ getParentRoute: () => root, path: "/", component: FirstPage });
+
+const requests = createRoute({
+  getParentRoute: () => root,
+  path: "/requests",
+  validateSearch: filterOf,
+  component: lazyRouteComponent(() => import("./pages/requests/requests"), "RequestsPage"),
+});
 
 const limits = createRoute({
   getParentRoute: () => root,
@@ -34,7 +42,7 @@ const audit = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, limits, safety, audit]),
+  routeTree: root.addChildren([home, requests, limits, safety, audit]),
   basepath: "/portal",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

@@ -7,8 +7,8 @@ import { EditDialog, terms } from "../../shared/components/edit-dialog";
 import { Facts } from "../../shared/components/facts";
 import { api, answered, Problem, type Schemas } from "../../shared/api";
 import { useSession } from "../../shared/session";
-import { usePools } from "../requests-data";
-import type { RequestsFilter } from "../requests-filter";
+import { usePools } from "../../shared/requests/data";
+import type { RequestsFilter } from "../../shared/requests/filter";
 
 type Explained = Schemas["Explained"];
 

@@ -2,7 +2,7 @@
 
 export const STATES = ["all", "live", "ended", "refused"] as const;
 export const OUTCOMES = ["stop", "length", "cancelled", "blocked", "deadline", "budget", "slow_reader", "error"] as const;
-const TEXTS = ["tenant", "user", "key", "model", "pool", "code", "since", "until"] as const;
+const TEXTS = ["tenant", "project", "user", "key", "model", "pool", "code", "since", "until"] as const;
 
 export type ListState = (typeof STATES)[number];
 export type Outcome = (typeof OUTCOMES)[number];
@@ -28,9 +28,12 @@ export function leavesOutLive(filter: RequestsFilter): ("outcome" | "code" | "un
   return filter.state === "live" ? [] : [...named];
 }
 
-/** Whether a request that runs is of the user and with the key that are asked for, each by its id or name. */
-export function isWhose(row: { user: string; user_id: string; key: string; key_name: string }, { user, key }: RequestsFilter): boolean {
-  return (!user || [row.user, row.user_id].includes(user)) && (!key || [row.key, row.key_name].includes(key));
+type Whose = { project: string; user: string; user_id: string; key: string; key_name: string };
+
+/** Whether a request that runs is of the project, of the user and with the key that are asked for: the project by its id,
+ * the others by id or name. */
+export function isWhose(row: Whose, { project, user, key }: RequestsFilter): boolean {
+  return (!project || row.project === project) && (!user || [row.user, row.user_id].includes(user)) && (!key || [row.key, row.key_name].includes(key));
 }
 
 /** Whether anything but the state is filtered by. */

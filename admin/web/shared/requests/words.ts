@@ -1,6 +1,6 @@
 // What a request's state and end are called, and their shapes. Pure.
 
-import type { StateName } from "../shared/components/state";
+import type { StateName } from "../components/state";
 
 export type Word = { shape: StateName; word: string };
 
@@ -32,6 +32,16 @@ export function liveWord(status: string, firstTokenMs: number): Word {
 export function endWord(reason: string, code: string = ""): Word & { said: string } {
   const end = ENDS[reason] ?? { shape: "unknown", word: reason, said: `Ended (${reason})` };
   return code ? { ...end, word: code } : end;
+}
+
+const WHOSE = ["tenant", "project", "key", "user", "model"];
+
+/** Why a send was refused: the limit and whose it is, or what a safety policy found. */
+export function refusalWhy(why: string): string {
+  const [scope = "", ...rest] = why.split(" ");
+  const words = rest.join(" ").replaceAll("_", " ");
+  if (!WHOSE.includes(scope) || !words) return why.replaceAll("_", " ");
+  return words === "wallet" ? "the prepaid credit" : `${["day", "week", "month", "lifetime"].includes(words) ? `budget (${words})` : words} of the ${scope}`;
 }
 
 export const METERS: Record<string, string> = {

@@ -1,11 +1,11 @@
 // The list's questions: requests that run, of one pool or of all, and pages of those that are over.
 
 import { useQuery } from "@tanstack/react-query";
-import { api, answered, type Problem, type Schemas } from "../shared/api";
-import { usePages } from "../shared/components/load-more";
-import { LIVE_MS } from "../shared/live";
-import { useSession } from "../shared/session";
-import { leavesOutLive, type RequestsFilter } from "./requests-filter";
+import { api, answered, type Problem, type Schemas } from "../api";
+import { usePages } from "../components/load-more";
+import { LIVE_MS } from "../live";
+import { useSession } from "../session";
+import { leavesOutLive, type RequestsFilter } from "./filter";
 
 export type LiveRow = Schemas["ListedRequest"];
 type LiveList = Schemas["RequestLine"];
