@@ -50,6 +50,14 @@ def test_the_console_answers():
     assert found["overview, answer"] > 3
 
 
+def test_a_forecast_is_nearer_than_a_straight_line():
+    """Over the seeded tenants; in the middle, where it matters most, and at its worst."""
+    found = figures("forecast")
+    assert found["months judged"] == 45
+    for part in ("median", "p90"):
+        assert found[f"error, {part}"] < found[f"error of a straight line, {part}"]
+
+
 @pytest.mark.long
 def test_a_gateway_relays_every_token():
     """All tokens arrive in order; the figure is per CPU second of the gateway."""

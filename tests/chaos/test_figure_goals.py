@@ -18,7 +18,7 @@ from admin.backup.backup import BackupReport
 from admin.backup.manifest import CopiedDatabase, Manifest
 from admin.backup.restore_report import RestoreReport
 from chaos.__main__ import bench
-from chaos.bench import backup, console, fairness, masks, move_tenant, seams
+from chaos.bench import backup, console, fairness, forecast, masks, move_tenant, seams
 from chaos.bench.engine_testbed import BenchEngine
 from chaos.bench.fairness import jain
 from chaos.bench.session import capacity, drain, relay
@@ -71,6 +71,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
     return {
         "sessions": (sessions(40 * 1024), sessions(40 * 1024 + 1)),
         "console": (answered(300.0), answered(300.1)),
+        "forecast": (forecast_at(90, 80), forecast_at(79, 100)),
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
         "move-tenant": (moved(1.5, 100, 0), moved(1.51, 99, 1)),
         "relay": (relayed(1.0), relayed(1.01)),
@@ -85,6 +86,11 @@ def answered(ms: float) -> list[Figure]:
     client: Any = None
     page = console.TimedPage(client, ["/api/overview"], [ms], {"/api/overview": [ms]}, 1)
     return console.figures_of("a page", page, [ms], 1.0)
+
+
+def forecast_at(expected: int, low: int) -> list[Figure]:
+    """Of a month that cost 100 and that a straight line said would cost 80."""
+    return forecast.figures_of([forecast.JudgedMonth(100, expected, low + 1, 120, 80)])
 
 
 def sessions(each: int) -> list[Figure]:
