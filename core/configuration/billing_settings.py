@@ -37,6 +37,9 @@ class BillingSettings(SettingsPart):
     correction_cents_max: SomeOrNone = 10_000
     """US cents that one person moves by hand at once; above it takes a second person, or is refused where
     there is none; 0: all takes one."""
+    close_months_after_hours: SomeOrNone = 24
+    """Hours after a month's end, in the tenant's time zone, at which a biller closes it; 0: only people close
+    months (`parley prices close-period`)."""
     unbilled_share_max: Fraction = 0.001
     """Part of a pool's output tokens of the last day that may be lost or held back before operators are
     alerted, from above 0 to 1."""

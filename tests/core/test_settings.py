@@ -133,7 +133,8 @@ MAY_BE_ZERO = (
     r"port|\w+_port|\w+_per_(second|minute)|silent_\w+|bad_messages\w+|\w+_cents_max|fair_\w+|age_\w+|"
     r"reserve_\w+|tenant_reserves_max|stuck_\w+|paused_seconds|auth_notice_seconds|drain_seconds_max|"
     r"(park|no_worker|id_ahead)_seconds_max|deleted_keep_seconds|backups_kept_days|"
-    r"delta_interval_ms|journal_mib_max|fleet_workers_max|worker_(flush_ms|threads|max_model_len|batched_tokens)"
+    r"delta_interval_ms|journal_mib_max|fleet_workers_max|close_months_after_hours|"
+    r"worker_(flush_ms|threads|max_model_len|batched_tokens)"
 )
 
 

@@ -105,11 +105,11 @@ def test_what_today_shows_of_itself_counts() -> None:
 def test_money_ends_on_the_day_on_which_the_path_reaches_it() -> None:
     """Earlier by the upper bound, later by the lower one; not at all beyond the days that are asked for."""
     found = of_days([10**9] * 42)
-    days = found.crossing(10 * 10**9)
-    assert days.expected == TODAY + timedelta(9)
-    assert days.early is not None
-    assert days.late is not None
-    assert days.early < days.expected < days.late
+    expected, early, late = found.crossing(10 * 10**9)
+    assert expected == TODAY + timedelta(9)
+    assert early is not None
+    assert late is not None
+    assert early < expected < late
     assert found.crossing(10 * 10**9, until=TODAY + timedelta(5)) == (None, None, None)
     assert found.crossing(0).expected == TODAY
 
