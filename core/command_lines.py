@@ -46,6 +46,7 @@ COMMAND_LINES = {
     "cost-centers": "Cost centers of a tenant: who pays for a project.",
     "spend": "A tenant's money as its portal shows it: what a month costs, and how long money lasts.",
     "usage": "Usage and charges: by project, cost center, user, key, model, pool or day.",
+    "chargeback": "A tenant's month by any two facts: cost center, project, user, key, model, pool.",
     "users": "Users of a tenant, by the names that the tenant gives them.",
     "search": "Find TEXT: the id of a request, a tenant, user, key or worker, or how its name begins.",
     "operations": "List all operations: routes of the API and what commands do, with the roles that may.",

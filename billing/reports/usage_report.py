@@ -104,7 +104,7 @@ async def usage_as_of(
 
 async def _by_day(db: Database, tenant_id: str, window: PeriodWindow, calendar: Calendar) -> list[UsageSums]:
     """Read the hours once and add them up to days here: there are at most some thousand."""
-    hours = await _of_hours(db, tenant_id, _whole_hours(window), col(RollupHour.hour_ms))
+    hours = await _of_hours(db, tenant_id, inner_hours(window), col(RollupHour.hour_ms))
     by_hour = {int(hour): sums for hour, *sums in hours}
     days: list[UsageSums] = []
     at = window.start_ms
@@ -112,10 +112,10 @@ async def _by_day(db: Database, tenant_id: str, window: PeriodWindow, calendar: 
         day = calendar.day_at(at)
         inside = PeriodWindow(max(day.start_ms, window.start_ms), min(day.end_ms, window.end_ms))
         usage = UsageSums(str(day.start_ms))
-        whole = _whole_hours(inside)
+        whole = inner_hours(inside)
         for hour in range(whole.start_ms, whole.end_ms, HOUR_MS):
             usage.add(by_hour.get(hour, (0,) * len(SUMS)))
-        for edge in _edges(inside):
+        for edge in edges_of(inside):
             for _, *sums in await _of_lines(db, tenant_id, edge, GroupBy.NOTHING):
                 usage.add(sums)
         days.append(usage)
@@ -126,21 +126,21 @@ async def _by_day(db: Database, tenant_id: str, window: PeriodWindow, calendar: 
 async def _sums(db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy) -> list[Sequence[Any]]:
     """Rows of (group, *SUMS): of the whole hours, and of the lines at the edges."""
     group: Any = getattr(RollupHour, COLUMNS[by][0]) if by in COLUMNS else func.coalesce("", "")
-    rows = await _of_hours(db, tenant_id, _whole_hours(window), group)
-    for edge in _edges(window):
+    rows = await _of_hours(db, tenant_id, inner_hours(window), group)
+    for edge in edges_of(window):
         rows += await _of_lines(db, tenant_id, edge, by)
     return rows
 
 
-def _whole_hours(window: PeriodWindow) -> PeriodWindow:
+def inner_hours(window: PeriodWindow) -> PeriodWindow:
     """The whole hours inside a window; empty where it holds none."""
     first = -(-window.start_ms // HOUR_MS) * HOUR_MS
     return PeriodWindow(first, max(first, window.end_ms // HOUR_MS * HOUR_MS))
 
 
-def _edges(window: PeriodWindow) -> list[PeriodWindow]:
+def edges_of(window: PeriodWindow) -> list[PeriodWindow]:
     """The parts of a window outside its whole hours."""
-    whole = _whole_hours(window)
+    whole = inner_hours(window)
     if whole.start_ms == whole.end_ms:
         return [window]
     edges = (PeriodWindow(window.start_ms, whole.start_ms), PeriodWindow(whole.end_ms, window.end_ms))

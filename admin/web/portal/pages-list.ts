@@ -1,9 +1,10 @@
 // The portal's pages, as the sidebar and the keys know them. `needs`: operations, one of which a member must have.
 
-import { Gauge, ListTree, ScrollText, Shield } from "lucide-react";
+import { Gauge, Grid2x2, ListTree, ScrollText, Shield } from "lucide-react";
 import type { PageEntry } from "../shared/shell-parts";
 
 export const PAGES: readonly PageEntry[] = [
+  { group: "Money", title: "Chargeback", to: "/chargeback", icon: Grid2x2, needs: "chargeback.report", key: "c" },
   { group: "Usage", title: "Requests", to: "/requests", icon: ListTree, needs: "requests.find", key: "r" },
   { group: "Access", title: "Limits and budgets", to: "/limits", icon: Gauge, needs: "limits.list", key: "l" },
   { group: "Access", title: "Safety", to: "/safety", icon: Shield, needs: "safety.merged", key: "y" },

@@ -4,6 +4,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Navigat
 import { filterOf } from "../shared/requests/filter";
 import { NotThere, useSeen, WentWrong } from "../shared/shell-parts";
 import { PAGES } from "./pages-list";
+import { reportOf } from "./pages/chargeback/search";
 import { Shell } from "./shell";
 
 const root = createRootRoute({ component: Shell, notFoundComponent: () => <NotThere home="To the first page" />, errorComponent: WentWrong });
@@ -41,8 +42,15 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import("./pages/audit/audit"), "AuditPage"),
 });
 
+const chargeback = createRoute({
+  getParentRoute: () => root,
+  path: "/chargeback",
+  component: lazyRouteComponent(() => import("./pages/chargeback/chargeback"), "ChargebackPage"),
+  validateSearch: reportOf,
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, requests, limits, safety, audit]),
+  routeTree: root.addChildren([home, chargeback, requests, limits, safety, audit]),
   basepath: "/portal",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

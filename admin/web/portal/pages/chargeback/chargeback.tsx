@@ -1,0 +1,117 @@
+// A month by two facts at once, for those who charge it to others: what is shown is the report.
+
+import { NativeSelect, TextInput } from "@mantine/core";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, answered, type Problem, type Schemas } from "../../../shared/api";
+import { DataTable, type Column } from "../../../shared/components/data-table";
+import { Section } from "../../../shared/components/section";
+import { clock, money } from "../../../shared/format";
+import { sentence } from "../../../shared/words";
+import { useTenant } from "../../tenant";
+import { Matrix } from "./matrix";
+import { FACTS, type Fact, type ReportSearch } from "./search";
+import { monthChoice, monthName, type Report } from "./words";
+import "./chargeback.css";
+
+type Month = Schemas["ChargebackMonth"];
+const route = getRouteApi("/chargeback");
+const SLOWLY = 30_000; // reports are read, not watched
+
+export function ChargebackPage() {
+  const { id } = useTenant();
+  const search = route.useSearch();
+  const path = { tenant: id };
+  const { data: report, error, dataUpdatedAt } = useQuery<Report, Problem>({
+    queryKey: ["chargeback", id, search],
+    queryFn: () => answered(api.GET("/api/tenants/{tenant}/chargeback", { params: { path, query: search } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: SLOWLY,
+    retry: false,
+  });
+  const months = useQuery({
+    queryKey: ["chargeback-months", id],
+    queryFn: () => answered(api.GET("/api/tenants/{tenant}/chargeback/months", { params: { path } })),
+    refetchInterval: SLOWLY,
+    retry: false,
+  }).data?.items;
+  return (
+    <>
+      <h1 className="page-title">Chargeback</h1>
+      <p className="meta">{report ? <>Amounts in USD. Days are those of {report.time_zone}.{stateOf(report)}</> : "Amounts in USD."}</p>
+      <Section title="Report" note="Rows and columns are any two of what usage is of.">
+        <Choices report={report} months={months ?? []} />
+        {error && <p role="alert" className="bad report-refused">{sentence(error.detail)}{report && ` The figures are those of ${clock(new Date(dataUpdatedAt))} UTC.`}</p>}
+        {report?.lacks && <p className="soft">The month was closed without: {report.lacks}</p>}
+        {report ? <Shown report={report} /> : !error && <Loading />}
+      </Section>
+      <Months months={months} />
+    </>
+  );
+}
+
+function stateOf(report: Report): string {
+  const name = monthName(report.month);
+  const state = report.closed ? `was closed on ${report.closed.slice(0, 10)}` : "is open: it can still change";
+  return report.as_of ? ` As the books stood at the beginning of ${report.as_of.slice(0, 10)}.` : ` ${name} ${state}.`;
+}
+
+function Shown({ report }: { report: Report }) {
+  return report.lines.length ? <Matrix report={report} /> : <p className="soft report-nothing">Nothing was used or charged in {monthName(report.month)}{report.as_of ? " by then" : ""}.</p>;
+}
+
+const Loading = () => <div className="report-loading" aria-hidden>{[90, 70, 80, 60].map((width) => <span key={width} className="skeleton" style={{ width: `${width}%` }} />)}</div>;
+
+function Choices({ report, months }: { report: Report | undefined; months: readonly Month[] }) {
+  const navigate = route.useNavigate();
+  const search = route.useSearch();
+  const set = (given: Partial<Record<keyof ReportSearch, string | undefined>>) => void navigate({ search: (old) => withoutEmpty({ ...old, ...given }) });
+  const { rows, columns } = { rows: report?.rows ?? "cost_center", columns: report?.columns ?? "model", ...search };
+  const now = months[0]?.month ?? "";
+  const shown = search.month ?? report?.month ?? now;
+  const known = months.some(({ month }) => month === shown) || !shown ? months : [...months, { month: shown, closed: report?.closed ?? null }];
+  const choose = (side: "rows" | "columns", value: Fact) => set(value === (side === "rows" ? columns : rows) ? { rows: columns, columns: rows } : { [side]: value });
+  return (
+    <div className="report-choices">
+      <NativeSelect label="Month" value={shown} onChange={(event) => set({ month: event.currentTarget.value })} data={known.map((each) => ({ value: each.month, label: monthChoice(each as Month, now) }))} />
+      <AsOf day={search.as_of} set={(day) => set({ as_of: day })} />
+      <NativeSelect label="Rows" value={rows} onChange={(event) => choose("rows", event.currentTarget.value as Fact)} data={CHOICES} />
+      <NativeSelect label="Columns" value={columns} onChange={(event) => choose("columns", event.currentTarget.value as Fact)} data={CHOICES} />
+    </div>
+  );
+}
+
+const OTHER_DAY = "other";
+
+/** Now, or a day: as the books stood at its beginning. */
+function AsOf({ day, set }: { day: string | undefined; set: (day: string | undefined) => void }) {
+  const [choosing, setChoosing] = useState(false);
+  if (choosing) {
+    const done = (value: string) => { setChoosing(false); set(value || undefined); };
+    return <TextInput label="As of" type="date" defaultValue={day ?? ""} autoFocus onBlur={(event) => done(event.currentTarget.value)} onKeyDown={(event) => event.key === "Enter" && done(event.currentTarget.value)} />;
+  }
+  const choose = (value: string) => (value === OTHER_DAY ? setChoosing(true) : set(value || undefined));
+  const days = day ? [{ value: day, label: day }] : [];
+  return <NativeSelect label="As of" value={day ?? ""} onChange={(event) => choose(event.currentTarget.value)} data={[{ value: "", label: "Now" }, ...days, { value: OTHER_DAY, label: "The beginning of a day…" }]} />;
+}
+
+const CHOICES = FACTS.map(([value, label]) => ({ value, label }));
+
+function withoutEmpty(given: Partial<Record<keyof ReportSearch, string | undefined>>): ReportSearch {
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value)) as ReportSearch;
+}
+
+function Months({ months }: { months: readonly Month[] | undefined }) {
+  const navigate = route.useNavigate();
+  const columns: Column<Month>[] = [
+    { title: "Month", cell: ({ month }) => <button className="link" type="button" onClick={() => void navigate({ search: (old) => ({ ...old, month }) })}>{month}</button> },
+    { title: "State", cell: ({ closed }) => (closed ? `closed ${closed.slice(0, 10)}` : "open") },
+    { title: "Amount", number: true, phone: "end", cell: ({ cost }) => money(cost) },
+  ];
+  return (
+    <Section title="Months" note="A closed month does not change; what comes late is billed in the next one and names its own day.">
+      {months ? <DataTable label="Months" columns={columns} rows={months} keyOf={({ month }) => month} /> : <span className="skeleton" />}
+    </Section>
+  );
+}

@@ -1,0 +1,70 @@
+"""`parley chargeback`: a tenant's month by two facts at once, for those who charge it to others."""
+
+from typing import Any
+
+import click
+
+from billing.cli.operations import CommandTerms, answered, asks, facts_of
+from billing.cli.run_command import show_table
+from billing.money import to_text
+from billing.operations import chargeback
+from billing.operations.chargeback import AskChargeback, ChargebackHead, ChargebackReport, HeadKind
+from billing.operations.shared_fields import NameTenant
+from core.terminal.terminal import print_json, print_line
+
+WORDS = {HeadKind.TIERS: "(tiers)", HeadKind.NOBODY: "(none)"}
+
+
+@click.group("chargeback")
+def chargeback_command() -> None:
+    """A tenant's month by any two facts: cost center, project, user, key, model, pool.
+
+    \b
+        parley chargeback report --tenant acme --month 2026-10
+        parley chargeback report --tenant acme --rows project --columns key --as-of 2026-11-02
+    """
+
+
+@chargeback_command.command("report")
+@asks(
+    chargeback.report,
+    options={name: {"show_default": True} for name in ("rows", "columns", "top_rows", "top_columns")},
+)
+def report_command(ask: AskChargeback, how: CommandTerms) -> None:
+    """Show what a month costs by rows and columns, in USD, exact; or as the books said at an earlier time."""
+    told = answered(chargeback.report, ask, how)
+    if how.as_json:
+        print_json(told)
+        return
+    state = f"closed {told.closed}" if told.closed else "not closed"
+    as_of = f", as of {told.as_of}" if told.as_of else ""
+    print_line(f"{told.month}, {state}{as_of}; days of {told.time_zone}:", err=True)
+    if told.lacks:
+        print_line(f"the month was closed without: {told.lacks}", err=True)
+    show_table(_rows(told), False, "nothing was used or charged in this month")
+
+
+def _rows(told: ChargebackReport) -> list[dict[str, Any]]:
+    heads = [_word(head) for head in told.heads]
+    rows = [
+        {
+            told.rows: _word(line.head),
+            **{head: to_text(cell.value) for head, cell in zip(heads, line.cells, strict=True)},
+            "total": to_text(line.head.total.value),
+        }
+        for line in told.lines
+    ]
+    sums = {head: to_text(each.total.value) for head, each in zip(heads, told.heads, strict=True)}
+    return [*rows, {told.rows: "total", **sums, "total": to_text(told.total.value)}] if rows else []
+
+
+def _word(head: ChargebackHead) -> str:
+    return f"({head.more} others)" if head.kind is HeadKind.OTHER else WORDS.get(head.kind, head.name)
+
+
+@chargeback_command.command("months")
+@asks(chargeback.list_months)
+def months_command(ask: NameTenant, how: CommandTerms) -> None:
+    """The last months with what each costs, and when it was closed."""
+    page = answered(chargeback.list_months, ask, how)
+    show_table([facts_of(each, how.as_json) for each in page.items], how.as_json, "no month was used")

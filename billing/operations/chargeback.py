@@ -1,0 +1,273 @@
+"""Operations that show a tenant's cost by two facts at once, for those who charge it to others."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from sqlalchemy.exc import DBAPIError
+from sqlmodel import col, select
+
+from billing.closing.period_close import closes_of, closing_gaps_of
+from billing.operations.shared_fields import NameTenant
+from billing.periods import Calendar, PeriodWindow, local_instant, month_text, window_of_month
+from billing.prices.calendars import calendar_of
+from billing.reports.chargeback import (
+    LAST,
+    NOBODY,
+    OTHER,
+    TIERS,
+    ChargebackQuestion,
+    CostMatrix,
+    MatrixHead,
+)
+from billing.reports.chargeback_sums import SECONDS_MAX, read_matrix
+from billing.reports.usage_names import NAMED, names_of
+from billing.reports.usage_pages import usage_page
+from billing.reports.usage_questions import Facet, UsageBucket, UsageQuestion
+from billing.tables.ledger import CostCenter
+from billing.tables.prices import PeriodClose
+from billing.unit_of_work.units import Look
+from core.clock import iso_time
+from core.errors import Refusal, Refused, bad_request
+from core.operations import PAYERS, STAFF, ListedPage, MoneyAmount, Uses, operation
+from core.sql.database import is_out_of_time
+
+BOOKS = (
+    "tenant project cost_center api_key tenant_user period_close rollup_hour usage_line usage_event charge "
+    "ledger_head"
+)
+MONTHS_MAX = 13
+SHOWN_SECONDS_MAX = 5.0
+
+
+class ChargedBy(StrEnum):
+    """A fact of usage that a report has as its rows or columns."""
+
+    COST_CENTER = "cost_center"
+    PROJECT = "project"
+    MODEL = "model"
+    USER = "user"
+    KEY = "key"
+    POOL = "pool"
+
+
+class HeadKind(StrEnum):
+    """What a row or column stands for. Tiers: what a month's close booked; nobody: usage without this fact;
+    other: all that is not named by itself."""
+
+    VALUE = "value"
+    TIERS = "tiers"
+    NOBODY = "nobody"
+    OTHER = "other"
+
+
+KINDS: dict[str, HeadKind] = {
+    TIERS: HeadKind.TIERS,
+    NOBODY: HeadKind.NOBODY,
+    OTHER: HeadKind.OTHER,
+}
+
+
+class AskChargeback(NameTenant, frozen=True, kw_only=True):
+    """Which month, by what, and as of when."""
+
+    month: Annotated[
+        str | None, Meta(description="As 2026-10, in the tenant's time zone; by default this one.")
+    ] = None
+    rows: Annotated[ChargedBy, Meta(description="What a row sums up.")] = ChargedBy.COST_CENTER
+    columns: Annotated[ChargedBy, Meta(description="What a column sums up.")] = ChargedBy.MODEL
+    as_of: Annotated[
+        str, Meta(description="As the books said at this time, like 2026-10-01T12:00:00+02:00.")
+    ] = ""
+    top_rows: Annotated[
+        int, Meta(ge=1, le=1000, description="How many rows are named; all others are one more.")
+    ] = 50
+    top_columns: Annotated[
+        int, Meta(ge=1, le=100, description="How many columns are named; all others are one more.")
+    ] = 8
+
+
+class ChargebackHead(msgspec.Struct, frozen=True, kw_only=True):
+    """A row or a column. `of`: its id or model or pool; `name`: as people know it; `more`: how many it stands
+    for, where it stands for others."""
+
+    kind: HeadKind
+    of: str
+    name: str
+    more: int
+    total: MoneyAmount
+
+
+class ChargebackRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row: what it is, and an amount for each column."""
+
+    head: ChargebackHead
+    cells: list[MoneyAmount]
+
+
+class ChargebackReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A month's cost by row and column; the cells add up to the total. `closed`: when the month was closed,
+    by the books as they stood then; `lacks`: what a forced close left out; `as_of` None: now."""
+
+    tenant: str
+    month: str
+    start: str | None = msgspec.field(name="from")
+    end: str | None = msgspec.field(name="to")
+    time_zone: str
+    closed: str | None
+    lacks: str
+    as_of: str | None
+    rows: ChargedBy
+    columns: ChargedBy
+    heads: list[ChargebackHead]
+    lines: list[ChargebackRow]
+    total: MoneyAmount
+
+
+class ChargebackMonth(msgspec.Struct, frozen=True, kw_only=True):
+    """A month with what it costs: so far, where `closed` is None."""
+
+    month: str
+    closed: str | None
+    cost: MoneyAmount
+
+
+@operation(
+    "chargeback.report", "GET /tenants/{tenant}/chargeback", may=STAFF | PAYERS, uses=Uses(reads=BOOKS)
+)
+async def report(look: Look, ask: AskChargeback) -> ChargebackReport:
+    """Show a month's cost by two facts at once, now or as the books said at an earlier time.
+
+    A request counts in the moment when it ended. The most expensive rows and columns are named, all others
+    are one more each."""
+    if ask.rows == ask.columns:
+        raise bad_request("rows and columns are the same: choose two", field="columns")
+    owner = await look.tenant(ask.tenant)
+    calendar = await calendar_of(look.db, owner)
+    now = look.now_ms()
+    month = ask.month or month_text(calendar.month_at(now))
+    window = window_of_month(month, calendar, "month")
+    known_ms = _known_ms(ask.as_of, calendar, now)
+    question = ChargebackQuestion(
+        tenant_id=owner.tenant_id,
+        window=window,
+        rows=Facet(ask.rows),
+        columns=Facet(ask.columns),
+        rows_max=ask.top_rows,
+        columns_max=ask.top_columns,
+        known_ms=known_ms,
+    )
+    matrix = await _read(look, question)
+    row_names = await _names(look, owner.tenant_id, question.rows, matrix.rows)
+    column_names = await _names(look, owner.tenant_id, question.columns, matrix.columns)
+    closed_ms = await _closed_ms(look, owner.tenant_id, window, known_ms)
+    return ChargebackReport(
+        tenant=owner.tenant_id,
+        month=month_text(calendar.month_at(window.start_ms)),
+        start=iso_time(window.start_ms),
+        end=iso_time(window.end_ms),
+        time_zone=str(calendar.zone_of(calendar.month_at(window.start_ms))),
+        closed=iso_time(closed_ms),
+        lacks="" if closed_ms is None else await closing_gaps_of(look.db, owner.tenant_id, window),
+        as_of=iso_time(known_ms),
+        rows=ask.rows,
+        columns=ask.columns,
+        heads=[_head(each, column_names) for each in matrix.columns],
+        lines=[
+            ChargebackRow(head=_head(head, row_names), cells=[MoneyAmount.of(nano) for nano in cells])
+            for head, cells in zip(matrix.rows, matrix.cells, strict=True)
+        ],
+        total=MoneyAmount.of(matrix.total_nano),
+    )
+
+
+@operation(
+    "chargeback.months",
+    "GET /tenants/{tenant}/chargeback/months",
+    may=STAFF | PAYERS,
+    uses=Uses(reads=BOOKS),
+)
+async def list_months(look: Look, ask: NameTenant) -> ListedPage[ChargebackMonth]:
+    """List this month and the twelve before it with what each costs, the newest first; none from before the
+    first that was used or closed."""
+    owner = await look.tenant(ask.tenant)
+    calendar = await calendar_of(look.db, owner)
+    last = calendar.month_at(look.now_ms())
+    windows = {number: calendar.window(number) for number in range(last - MONTHS_MAX + 1, last + 1)}
+    whole = PeriodWindow(windows[last - MONTHS_MAX + 1].start_ms, windows[last].end_ms)
+    question = UsageQuestion(owner.tenant_id, whole, calendar, bucket=UsageBucket.MONTH)
+    page = await usage_page(look.db, question, MONTHS_MAX, SHOWN_SECONDS_MAX)
+    costs = {row.window.start_ms: row.sums.amount_nano for row in page.rows}
+    closes = await _closes(look, owner.tenant_id)
+    begun = min((row.window.start_ms for row in (*page.rows,)), default=windows[last].start_ms)
+    begun = min([begun, *(each.start_ms for each in closes.values())])
+    return ListedPage(
+        [
+            ChargebackMonth(
+                month=month_text(number),
+                closed=iso_time(closes[window].closed_ms) if window in closes else None,
+                cost=MoneyAmount.of(costs.get(window.start_ms, 0)),
+            )
+            for number, window in reversed(windows.items())
+            if window.end_ms > begun
+        ],
+        None,
+    )
+
+
+def _known_ms(as_of: str, calendar: Calendar, now: int) -> int | None:
+    """The time as of which the books are read; None: now."""
+    if not as_of:
+        return None
+    known_ms = local_instant(as_of, calendar.zone, "as_of")
+    return known_ms if known_ms < now else None
+
+
+async def _read(look: Look, question: ChargebackQuestion) -> CostMatrix:
+    try:
+        return await read_matrix(look.db, question)
+    except DBAPIError as error:
+        if not is_out_of_time(error):
+            raise
+        told = f"this takes longer than {SECONDS_MAX:.0f} s: ask for it as of now, or by other facts"
+        raise Refused(Refusal("overloaded", told, retry=True)) from error
+
+
+async def _closes(look: Look, tenant_id: str) -> dict[PeriodWindow, PeriodClose]:
+    async with look.db.session() as session:
+        return {
+            PeriodWindow(each.start_ms, each.end_ms): each for each in await closes_of(session, tenant_id)
+        }
+
+
+async def _closed_ms(look: Look, tenant_id: str, window: PeriodWindow, known_ms: int | None) -> int | None:
+    """When a month was closed, if it was by then."""
+    close = (await _closes(look, tenant_id)).get(window)
+    return (
+        close.closed_ms if close is not None and (known_ms is None or close.closed_ms <= known_ms) else None
+    )
+
+
+async def _names(look: Look, tenant_id: str, facet: Facet, heads: Sequence[MatrixHead]) -> Mapping[str, str]:
+    ids = [head.value for head in heads if head.value not in LAST]
+    if facet is Facet.COST_CENTER and ids:
+        statement = select(CostCenter).where(
+            col(CostCenter.tenant_id) == tenant_id, col(CostCenter.id).in_(ids)
+        )
+        async with look.db.session() as session:
+            found = (await session.exec(statement)).all()
+        return {row.id: row.code if row.name in ("", row.code) else f"{row.code} {row.name}" for row in found}
+    return await names_of(look.db, tenant_id, facet, ids) if facet in NAMED else {}
+
+
+def _head(head: MatrixHead, names: Mapping[str, str]) -> ChargebackHead:
+    kind = KINDS.get(head.value, HeadKind.VALUE)
+    of = "" if head.value in (OTHER, TIERS) else head.value
+    return ChargebackHead(
+        kind=kind, of=of, name=names.get(of, of), more=head.more, total=MoneyAmount.of(head.total_nano)
+    )
+
+
+OPERATIONS = (report, list_months)
