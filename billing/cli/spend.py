@@ -6,6 +6,7 @@ import click
 
 from billing.cli.operations import CommandTerms, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
+from billing.cli.spend_refused import own_pools_command, refusals_command
 from billing.money import to_display
 from billing.operations import spend_summary
 from billing.operations.spend_facts import LastsUntil
@@ -19,6 +20,10 @@ def spend_command() -> None:
 
     Statements and exports are in `parley usage`.
     """
+
+
+for _command in (refusals_command, own_pools_command):
+    spend_command.add_command(_command)
 
 
 @spend_command.command("summary")

@@ -78,7 +78,9 @@ async def pool_seconds(db: Database, pool: str, window: PeriodWindow) -> PoolSec
     async with db.snapshot() as session:
         hours = [each for _, each in await _hours(session, window) if each.pool == pool]
         billed = [
-            row.quantity for row in await _lines(session, window, None) if row.pool == pool and row.used
+            row.quantity
+            for row in await lines_of_pools(session, window, None)
+            if row.pool == pool and row.used
         ]
     shared = [each for each in hours if not each.tenant_id]
     free = sum(each.busy_seconds for each in shared)
@@ -100,7 +102,7 @@ async def pool_usage(
         for hour, each in await _hours(session, window):
             if tenant_id in (None, each.tenant_id):
                 _add_hour(_of(found, each.pool, each.tenant_id, each.gpu_type), each, hour, costs, region)
-        for row in await _lines(session, window, tenant_id):
+        for row in await lines_of_pools(session, window, tenant_id):
             _add_line(_of(found, row.pool, row.tenant_id, row.gpu_type), row)
         for pool, owner, amount in await _tokens(
             session, window, tenant_id, {each.pool for each in found.values()}
@@ -120,7 +122,9 @@ async def pool_hours(db: Database, window: PeriodWindow) -> dict[tuple[str, int]
 
 
 @dataclass(frozen=True)
-class _Line:
+class PoolLine:
+    """Sums of lines of one pool, or of commitments to GPUs of any (no pool), at one price."""
+
     tenant_id: str
     pool: str
     gpu_type: str
@@ -131,6 +135,7 @@ class _Line:
 
     @property
     def used(self) -> bool:
+        """True for GPU-seconds that were ready, not only reserved."""
         return self.meter == Meter.GPU_SECOND
 
 
@@ -148,7 +153,7 @@ def _add_hour(use: PoolUse, each: GpuHour, hour: int, costs: Sequence[GpuCost], 
         use.cost_nano += round_half_even(each.ready_seconds * cost, HOUR_SECONDS)
 
 
-def _add_line(use: PoolUse, line: _Line) -> None:
+def _add_line(use: PoolUse, line: PoolLine) -> None:
     use.gpu_nano += line.amount_nano
     if not line.used:
         use.reserved += line.quantity
@@ -183,7 +188,9 @@ async def _hours(session: AsyncSession, window: PeriodWindow) -> list[tuple[int,
     return [(hour, each) for hour in sorted(by_hour) for each in hours_of(by_hour[hour], owners)]
 
 
-async def _lines(session: AsyncSession, window: PeriodWindow, tenant_id: str | None) -> list[_Line]:
+async def lines_of_pools(
+    session: AsyncSession, window: PeriodWindow, tenant_id: str | None
+) -> list[PoolLine]:
     """Sums of the lines of pools and commitments."""
     group: list[Any] = [Charge.tenant_id, Charge.pool, Charge.model, UsageLine.meter, UsageLine.price_nano]
     same = (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (col(Charge.id) == col(UsageLine.request_id))
@@ -200,7 +207,7 @@ async def _lines(session: AsyncSession, window: PeriodWindow, tenant_id: str | N
         statement = statement.where(col(Charge.tenant_id) == tenant_id)
     rows: Sequence[Any] = (await (await session.connection()).execute(statement)).all()
     return [
-        _Line(tenant, pool, model.removeprefix("GPU "), meter, price, int(quantity), int(amount))
+        PoolLine(tenant, pool, model.removeprefix("GPU "), meter, price, int(quantity), int(amount))
         for tenant, pool, model, meter, price, quantity, amount in rows
     ]
 

@@ -1,18 +1,19 @@
-"""Moves gateways' refusals from their stream into rows of a minute, each entry once. Every biller may run
-this; the mark's row is the lock."""
+"""Moves gateways' refusals from their stream into rows of a minute and of an hour, each entry once. Every
+biller may run this; the mark's row is the lock."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import delete
-from sqlmodel import col, select
+from sqlmodel import SQLModel, col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.requests import refusal_stream as stream
 from billing.requests.refusal_counts import Counts, RefusalCount, RefusalKey, bounded, summed, total
+from billing.requests.refusal_hours import add_hours
 from billing.requests.refusal_stream import RefusalRow
-from billing.tables.refusals import RefusalMark, RefusalMinute
+from billing.tables.refusals import RefusalHour, RefusalMark, RefusalMinute
 from billing.tables.tenants import Tenant, TenantUser
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -37,6 +38,7 @@ class RefusalCounter:
         self._redis = redis
         self._name = settings.installation
         self._kept_ms = settings.refusals_kept_days * DAY_MS
+        self._hours_kept_ms = max(settings.refusals_kept_days, settings.refusal_hours_kept_days) * DAY_MS
 
     async def run(self, stop: asyncio.Event) -> None:
         """Count, and delete old minutes, until `stop` is set."""
@@ -71,21 +73,24 @@ class RefusalCounter:
                 return 0  # another biller has counted them
             counts = await _believed(session, rows, now)
             await _write(session, counts)
+            await add_hours(session, counts)
         await stream.forget(self._redis, self._name, entries[-1][0])
         return total(counts)
 
     async def clear(self, now: int) -> None:
-        """Delete minutes past their retention."""
-        before = now - self._kept_ms
-        minute = col(RefusalMinute.minute_ms)
-        old = select(minute).where(minute < before).order_by(minute).limit(DELETED_AT_ONCE)
+        """Delete minutes and hours past their retention."""
+        await self._clear(RefusalMinute, col(RefusalMinute.minute_ms), now - self._kept_ms)
+        await self._clear(RefusalHour, col(RefusalHour.hour_ms), now - self._hours_kept_ms)
+
+    async def _clear(self, table: type[SQLModel], at: Any, before: int) -> None:
+        old = select(at).where(at < before).order_by(at).limit(DELETED_AT_ONCE)
         while True:
             async with self._db.session() as session:
                 found = (await session.exec(old)).all()
             if not found:
                 return
             async with self._db.transaction() as session:
-                await session.exec(delete(RefusalMinute).where(minute <= found[-1]))
+                await session.exec(delete(table).where(at <= found[-1]))
 
     async def _take(self, session: AsyncSession, last: tuple[int, int], new: tuple[int, int]) -> bool:
         """Move the mark. False where another biller has moved it meanwhile."""

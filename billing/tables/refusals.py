@@ -1,4 +1,5 @@
-"""Tables of refused requests: counts by the minute, and the position in the stream of refusals."""
+"""Tables of refused requests: counts by the minute and the hour, and the position in the stream of
+refusals."""
 
 from sqlalchemy import JSON, BigInteger, Index
 from sqlmodel import Field
@@ -21,6 +22,23 @@ class RefusalMinute(TableBase, table=True):
     number: int = Field(sa_type=BigInteger)
     why: str = ""
     last_ids: list[str] = Field(sa_type=JSON)
+
+
+class RefusalHour(TableBase, table=True):
+    """Number of sends refused by a limit in one hour (UTC). `why`: its scope and dimension, empty: it is no
+    limit of a tenant; of a limit on keys, projects or users `key_id` or `user_id` says whose
+    count was at it, `*`: further ones. `last_ms`: the minute of the last. Kept longer than minutes."""
+
+    __table_args__ = (Index("ix_refusal_hour_hour", "hour_ms"),)
+
+    tenant_id: str = Field(primary_key=True)
+    hour_ms: int = Field(primary_key=True, sa_type=BigInteger)
+    code: str = Field(primary_key=True)
+    why: str = Field(primary_key=True)
+    key_id: str = Field(primary_key=True)
+    user_id: str = Field(primary_key=True)
+    number: int = Field(sa_type=BigInteger)
+    last_ms: int = Field(sa_type=BigInteger)
 
 
 class RefusalMark(TableBase, table=True):

@@ -20,7 +20,7 @@ from billing.tables.approvals import Proposal
 from billing.tables.ledger import CostCenter, RollupHour
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.prices import Charge
-from billing.tables.refusals import RefusalMinute
+from billing.tables.refusals import RefusalHour, RefusalMinute
 from billing.tables.safety import SafetyPolicy
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
@@ -41,7 +41,7 @@ POLICIES_AT_ONCE = 50  # each of up to 256 KiB
 ERASING = 0x657261736500  # seed of our Postgres advisory locks
 
 # Tables that hold a user's id beside `tenant_user`; those with a scope hold it where that is `user`.
-_BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey, RefusalMinute)
+_BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey, RefusalMinute, RefusalHour)
 _BY_SCOPE: tuple[type[SQLModel], ...] = (QuotaPolicy, Budget, BudgetSpent, BudgetAlert)
 
 

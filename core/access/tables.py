@@ -38,7 +38,7 @@ SUMS = (
     "usage_event usage_line rollup_hour ledger_head wallet wallet_grant wallet_use wallet_owed budget_spent "
     "budget_watermark budget_alert noisy_finding pool_owner"
 )
-REFUSALS = "refusal_minute refusal_mark"
+REFUSALS = "refusal_minute refusal_hour refusal_mark"
 BOOKS = (
     f"{SUMS} {RECONCILIATION} {REFUSALS} usage_quarantine ledger_txn ledger_entry cost_center "
     "project_cost_center alert_target outbox period_close charge pool_interval commitment gpu_cost "
@@ -81,8 +81,8 @@ READ_BY_STAFF = (
 )
 READ_BY_MEMBERS = (
     "usage_event usage_line usage_quarantine rollup_hour ledger_head ledger_txn ledger_entry wallet "
-    "wallet_grant wallet_use wallet_owed budget_spent budget_watermark refusal_minute period_close "
-    "commitment charge"
+    "wallet_grant wallet_use wallet_owed budget_spent budget_watermark refusal_minute refusal_hour "
+    "period_close commitment charge pool_interval pool_owner"
 )
 VERSION = "alembic_version"  # each process checks that the schema is its own
 

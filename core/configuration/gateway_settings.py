@@ -106,6 +106,8 @@ class GatewaySettings(SettingsPart):
     """Days that your backups last, which commands that erase print; 0: there are none, unset: unknown."""
     refusals_kept_days: Some = 30
     """Days that counts of refusals are kept."""
+    refusal_hours_kept_days: Some = 400
+    """Days that their sums by the hour and limit are kept, of which months are added up."""
 
     # How often one may ask a gateway or console
     silent_sockets_per_address_max: SomeOrNone = 200

@@ -245,6 +245,14 @@ def _counts() -> None:
     )
     op.create_index("ix_refusal_minute_minute", "refusal_minute", ["minute_ms"])
     op.create_table(
+        "refusal_hour",
+        *text_keys("tenant_id"),
+        *number_keys("hour_ms"),
+        *text_keys("code", "why", "key_id", "user_id"),
+        *numbers("number", "last_ms"),
+    )
+    op.create_index("ix_refusal_hour_hour", "refusal_hour", ["hour_ms"])
+    op.create_table(
         "refusal_mark",
         *text_keys("installation"),
         *numbers("last_ms", "last_seq"),
