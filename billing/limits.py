@@ -6,7 +6,7 @@ counted on its own and refuses nothing.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -221,11 +221,11 @@ def limits_of(rows: TenantRows, facts: RequestFacts, now_ms: int) -> RequestLimi
 
 
 def _answer(policies: Iterable[QuotaPolicy]) -> AnswerLimit | None:
-    """The least of them; of those with one scope at one level, the plan's or the tenant's own, the one that
-    names whom it is for."""
-    chosen: dict[tuple[str, str, bool], QuotaPolicy] = {}
+    """The least of them; of those with one scope at one level, the plan's, the tenant's or the one set by its
+    admins, the one that names whom it is for."""
+    chosen: dict[tuple[str, str, bool, bool], QuotaPolicy] = {}
     for row in policies:
-        level = (row.scope, row.model_glob, row.tenant_id == PLATFORM)
+        level = (row.scope, row.model_glob, row.tenant_id == PLATFORM, row.by_tenant)
         other = chosen.get(level)
         if other is None or _rank(row) > _rank(other):
             chosen[level] = row
@@ -234,21 +234,23 @@ def _answer(policies: Iterable[QuotaPolicy]) -> AnswerLimit | None:
 
 
 def _units(policies: Iterable[QuotaPolicy], facts: RequestFacts) -> Iterable[UnitLimit]:
-    chosen: dict[tuple[str, str, str, str], QuotaPolicy] = {}
+    """One for each count: the operators' or the plan's, or the admins' own, whichever is stricter."""
+    chosen: dict[tuple[str, str, str, str], dict[bool, QuotaPolicy]] = {}
     for row in policies:
-        counted = (row.scope, row.model_glob, row.dimension, row.mode)
-        other = chosen.get(counted)
+        levels = chosen.setdefault((row.scope, row.model_glob, row.dimension, row.mode), {})
+        other = levels.get(row.by_tenant)
         if other is None or _rank(row) > _rank(other):
-            chosen[counted] = row
-    for row in chosen.values():
-        burst = row.limit_units if row.burst_units is None else row.burst_units
+            levels[row.by_tenant] = row
+    for levels in chosen.values():
+        rows = [*levels.values()]
+        row = rows[0]
         yield UnitLimit(
             Scope(row.scope),
             facts.id_of(Scope(row.scope)),
             row.model_glob,
             Dimension(row.dimension),
-            row.limit_units,
-            burst,
+            min(each.limit_units for each in rows),
+            min(each.limit_units if each.burst_units is None else each.burst_units for each in rows),
             row.mode == Mode.SHADOW,
         )
 
@@ -258,17 +260,37 @@ def _rank(row: QuotaPolicy) -> tuple[bool, bool, int, str]:
 
 
 def _money(rows: TenantRows, facts: RequestFacts, now_ms: int) -> Iterable[MoneyLimit]:
-    chosen: dict[tuple[str, str, str], Budget] = {}
+    chosen: dict[tuple[str, str, str], dict[bool, Budget]] = {}
     for row in rows.budgets:
         if not _applies(row.scope, row.scope_id, facts):
             continue
-        other = chosen.get((row.scope, row.period, row.mode))
+        levels = chosen.setdefault((row.scope, row.period, row.mode), {})
+        other = levels.get(row.by_tenant)
         if other is None or _age(row) > _age(other):
-            chosen[row.scope, row.period, row.mode] = row
-    for row in chosen.values():
-        yield money_limit(row, facts.id_of(Scope(row.scope)), rows.zone, now_ms)
+            levels[row.by_tenant] = row
+    for levels in chosen.values():
+        limits = [
+            money_limit(row, facts.id_of(Scope(row.scope)), rows.zone, now_ms) for row in levels.values()
+        ]
+        yield strictest(limits, now_ms)
     if rows.wallet is not None:
         yield wallet_limit(rows.wallet, rows.read_ms)
+
+
+def strictest(limits: Sequence[MoneyLimit], now_ms: int) -> MoneyLimit:
+    """Limits on one count as one: those that refuse come before those that only alert, then the least counts.
+    An override holds until the first of theirs ends. Pure."""
+    if len(limits) == 1:
+        return limits[0]
+    held = [each for each in limits if each.hard] or limits
+    ends = [each.override_until_ms for each in held if each.limit_at(now_ms) != each.limit_nano]
+    return replace(
+        held[0],
+        limit_nano=min(each.limit_nano for each in held),
+        override_nano=min(each.limit_at(now_ms) for each in held) if ends else None,
+        override_until_ms=min(ends, default=0),
+        revision=max(each.revision for each in limits),
+    )
 
 
 def _age(row: Budget) -> tuple[bool, int, str]:

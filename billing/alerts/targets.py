@@ -88,6 +88,15 @@ async def list_messages(db: Database, tenant_id: str) -> Sequence[Outbox]:
         return (await session.exec(statement.order_by(col(Outbox.id).desc()).limit(LISTED_MAX))).all()
 
 
+async def last_messages(db: Database, tenant_id: str, target_ids: Sequence[str]) -> dict[str, Outbox]:
+    """The newest message to each of these targets that has any."""
+    own = (col(Outbox.tenant_id) == tenant_id, col(Outbox.target_id).in_(target_ids))
+    newest = select(func.max(col(Outbox.id))).where(*own).group_by(col(Outbox.target_id))
+    statement = select(Outbox).where(col(Outbox.tenant_id) == tenant_id, col(Outbox.id).in_(newest))
+    async with db.session() as session:
+        return {row.target_id: row for row in (await session.exec(statement)).all()}
+
+
 async def retry(db: Database, tenant_id: str, message_id: str | None = None) -> int:
     """Send a given-up or waiting message now, under the same id; None: all given-up ones. Returns their
     number."""

@@ -91,13 +91,15 @@ class TenantBudgets:
         return list(found)
 
     def budgets_on(self, counted: SpendingScope, period: str) -> list[Budget]:
-        """Budgets that apply to a sum. One that names its owner replaces the one for each of its kind."""
+        """Budgets that apply to a sum. One that names its owner replaces the one for each of its kind, of the
+        operators' or of the admins' own."""
         alike = [
             budget for budget in self.budgets if (budget.scope, budget.period) == (counted.scope, period)
         ]
         named = [budget for budget in alike if budget.scope_id == counted.scope_id]
-        modes = {budget.mode for budget in named}
-        return named + [budget for budget in alike if not budget.scope_id and budget.mode not in modes]
+        replaced = {(budget.mode, budget.by_tenant) for budget in named}
+        others = [each for each in alike if not each.scope_id and (each.mode, each.by_tenant) not in replaced]
+        return named + others
 
 
 def scope_id_of(request: BilledRequest, scope: str) -> str | None:

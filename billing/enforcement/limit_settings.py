@@ -28,7 +28,7 @@ from core.redis.client import RedisClient
 from core.sql.database import Database
 
 LIMITS_CHANGED = "limits_changed"  # kind of news; tenant PLATFORM: for everybody
-ROWS_MAX = 500  # most open ones of each kind, for a tenant or a plan
+ROWS_MAX = 500  # most open ones of each kind, for a tenant or a plan, and of its admins' own
 THRESHOLDS_MAX = 20
 DEFAULT_THRESHOLDS = (50, 80, 100)
 TEXT_MAX = 200
@@ -56,6 +56,7 @@ async def write_policy(
     mode: str = Mode.ENFORCE,
     plan_id: str = "",
     author: str = "",
+    by_tenant: bool = False,
     edited: str = "",
 ) -> QuotaPolicy:
     """Set a limit on a rate, on concurrency or on answers, replacing the one with the same count. On a key it
@@ -93,9 +94,10 @@ async def write_policy(
         burst_units=burst,
         mode=mode,
         author=author,
+        by_tenant=by_tenant,
         created_ms=now,
     )
-    same = {"plan_id", "scope", "scope_id", "model_glob", "dimension", "mode"}
+    same = {"plan_id", "scope", "scope_id", "model_glob", "dimension", "mode", "by_tenant"}
     await _replace(db, row, same, now, edited)
     return row
 
@@ -154,6 +156,7 @@ async def write_budget(
     mode: str = Mode.ENFORCE,
     thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
     author: str = "",
+    by_tenant: bool = False,
 ) -> Budget:
     """Set a budget, replacing the one with the same count; an override of that one ends with it. On a key it
     is of the key's whole chain of rotations, and stored under the first key.
@@ -175,9 +178,10 @@ async def write_budget(
         mode=mode,
         thresholds=_thresholds(thresholds),
         author=author,
+        by_tenant=by_tenant,
         created_ms=now,
     )
-    await _replace(db, row, {"scope", "scope_id", "period", "mode"}, now)
+    await _replace(db, row, {"scope", "scope_id", "period", "mode", "by_tenant"}, now)
     return row
 
 
@@ -326,7 +330,9 @@ async def _alike(session: AsyncSession, row: Row, same: set[str], edited: str) -
 
 async def _open_rows(session: AsyncSession, row: Row) -> int:
     of: Any = type(row)
-    statement = select(func.count()).where(of.tenant_id == row.tenant_id, of.ended_ms.is_(None))
+    statement = select(func.count()).where(
+        of.tenant_id == row.tenant_id, of.by_tenant == row.by_tenant, of.ended_ms.is_(None)
+    )
     if isinstance(row, QuotaPolicy):
         statement = statement.where(of.plan_id == row.plan_id)
     return (await session.exec(statement)).one()

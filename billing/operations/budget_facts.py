@@ -23,7 +23,7 @@ from core.redis import redis_errors
 
 class StoredBudget(msgspec.Struct, frozen=True, kw_only=True):
     """A budget. `of`: whom it is for, or whose spending is shown: `each`, or empty for the tenant;
-    `override`: the limit that holds meanwhile."""
+    `override`: the limit that holds meanwhile; `by_tenant`: its own admins set it."""
 
     budget: str
     scope: Scope
@@ -36,11 +36,15 @@ class StoredBudget(msgspec.Struct, frozen=True, kw_only=True):
     override_until: str | UnsetType | None = UNSET
     thresholds: list[int]
     author: str
+    by_tenant: bool
 
 
 class BudgetFor(StoredBudget, frozen=True, kw_only=True):
-    """A budget; one on a key says for which keys it holds."""
+    """A budget; one on a key says for which keys it holds. `spent` and `exhausted` as in BudgetInUse, of one
+    that is of one alone."""
 
+    spent: MoneyAmount | UnsetType = UNSET
+    exhausted: str | UnsetType | None = UNSET
     holds_for: list[str] | UnsetType = UNSET
     note: str | UnsetType = UNSET
 
@@ -69,6 +73,7 @@ def budget_facts(row: Budget, names: Mapping[str, str], now_ms: int) -> dict[str
         "limit": MoneyAmount.of(row.limit_nano),
         "thresholds": row.thresholds,
         "author": row.author,
+        "by_tenant": row.by_tenant,
     }
     if row.override_nano is None or now_ms >= (row.override_until_ms or 0):
         return facts
@@ -84,6 +89,14 @@ async def held_in_redis(look: Look, tenant_id: str) -> Sequence[MoneySum] | None
         return None
 
 
+def spending_facts(found: BudgetStanding, zone: ZoneInfo) -> dict[str, Any]:
+    """What is spent, and when the limit is reached at this pace. Pure."""
+    return {
+        "spent": MoneyAmount.of(found.spent_nano),
+        "exhausted": _local(found.exhausted_ms, zone),
+    }
+
+
 def standing_facts(
     found: BudgetStanding, names: Mapping[str, str], counts: Sequence[MoneySum] | None, zone: ZoneInfo
 ) -> dict[str, Any]:
@@ -96,12 +109,11 @@ def standing_facts(
             held = each.held_nano + each.unbooked_nano
     return {
         "of": names.get(found.counted.scope_id, found.counted.scope_id),
-        "spent": MoneyAmount.of(found.spent_nano),
+        **spending_facts(found, zone),
         "held": None if held is None else MoneyAmount.of(held),
         "left": MoneyAmount.of(max(0, found.left_nano - (held or 0))),
         "percent": found.percent,
         "resets": _local(found.window.end_ms, zone) if found.window.end_ms < LAST_MS else None,
-        "exhausted": _local(found.exhausted_ms, zone),
     }
 
 

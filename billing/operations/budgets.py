@@ -1,7 +1,7 @@
 """Operations on budgets: limits on money, other limits in their place for some time, and their spending."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -20,22 +20,25 @@ from billing.enforcement.limit_settings import (
 )
 from billing.enforcement.scope_ids import counted_id_of
 from billing.limits import Mode, Scope
+from billing.money import to_display
 from billing.operations.budget_facts import (
     BudgetFor,
     BudgetInUse,
     budget_facts,
     held_in_redis,
+    spending_facts,
     standing_facts,
 )
-from billing.operations.limited import NAMED_IN, keys_held, names_of
+from billing.operations.limited import NAMED_IN, check_below, check_own, keys_held, names_of
 from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant, TenantName
 from billing.periods import Period, local_instant
 from billing.tables.limits import Budget
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from billing.wallets.budgets import EACH_MAX, budget_standings, check_budgets
-from core.errors import Refused, bad_request, see, unknown
+from core.errors import Refusal, Refused, bad_request, see, unknown
 from core.operations import (
+    ADMINS,
     MONEY,
     OPERATORS,
     PAYERS,
@@ -49,7 +52,8 @@ from core.operations import (
 from core.redis.client import RedisClient
 from core.sql.database import Database
 
-BUDGET_EDITORS = OPERATORS | MONEY
+OVERRIDERS = OPERATORS | MONEY
+BUDGET_EDITORS = OVERRIDERS | ADMINS
 BUDGET_READERS = STAFF | PAYERS | {Role.VIEWER}
 MONEY_COUNTS = ("T:money:", "T:money~:", "T:moneys")
 TOLD = (*CONTROL, *MONEY_COUNTS)
@@ -71,6 +75,12 @@ class SetBudget(NameTenant, frozen=True, kw_only=True):
         list[int], Meta(description="Per cents of the limit that alert; by default 50,80,100.")
     ] = msgspec.field(default_factory=lambda: list(DEFAULT_THRESHOLDS))
     mode: Annotated[Mode, Meta(description="shadow: only count what would be refused.")] = Mode.ENFORCE
+    seen: Annotated[
+        str,
+        Meta(
+            description="The id of the budget that you saw there: refused where another one stands now."
+        ),
+    ] = ""
 
 
 class NameBudget(NameTenant, frozen=True, kw_only=True):
@@ -113,19 +123,32 @@ class BudgetSpenders(msgspec.Struct, frozen=True):
     uses=Uses(reads=f"{NAMED_IN} {TOLD_READS}", writes=f"tenant budget {TOLD_WRITES} {AUDIT}", keys=TOLD),
 )
 async def set_budget(change: Change, ask: SetBudget) -> BudgetFor:
-    """Set a budget, in place of the one that counts the same. What is spent already counts."""
+    """Set a budget, in place of the one that counts the same. What is spent already counts. A tenant's admins
+    set their own beside the operators': whichever is stricter holds."""
     owner = (await change.tenant(ask.tenant)).tenant_id
+    scope_id = await counted_id_of(change.db, owner, ask.scope, ask.id)
+    counted = (ask.scope, scope_id, ask.period, ask.mode)
+    alike = [
+        row
+        for row in await list_budgets(change.db, owner)
+        if (row.scope, row.scope_id, row.period, row.mode) == counted
+    ]
+    by_tenant = change.who.tenant is not None
+    theirs = [row.limit_nano for row in alike if row.hard and not row.by_tenant]
+    check_below(change, ask.limit.value, [(nano, to_display(nano)) for nano in theirs])
+    _check_seen(ask, next((row for row in alike if row.by_tenant == by_tenant), None))
     row = await write_budget(
         change.db,
         owner,
         scope=ask.scope,
-        scope_id=await counted_id_of(change.db, owner, ask.scope, ask.id),
+        scope_id=scope_id,
         period=ask.period,
         limit_nano=ask.limit.value,
         hard=not ask.soft,
         mode=ask.mode,
         thresholds=ask.thresholds,
         author=change.who.author.name,
+        by_tenant=by_tenant,
     )
     _tell(change, owner)
     return await _budget_for(change, owner, row)
@@ -175,7 +198,7 @@ async def show_budget(look: Look, ask: NameBudget) -> BudgetSpenders:
 @operation(
     "budgets.override",
     "PUT /tenants/{tenant}/budgets/{budget}/override",
-    may=BUDGET_EDITORS,
+    may=OVERRIDERS,
     audit="budget.override",
     reason=True,
     edits=True,
@@ -215,7 +238,12 @@ async def override_budget(change: Change, ask: OverrideBudget) -> BudgetFor:
 async def end_budget(change: Change, ask: NameBudget) -> BudgetFor:
     """End a budget at once. What was spent is not forgotten, should it be set again."""
     owner = (await change.tenant(ask.tenant)).tenant_id
-    row = await write_budget_end(change.db, owner, await _newest(change.db, owner, ask.budget))
+    newest = await _newest(change.db, owner, ask.budget)
+    found = next((each for each in await list_budgets(change.db, owner) if each.id == newest), None)
+    if found is None:
+        raise _no_budget(ask)
+    check_own(change, found, "budget")
+    row = await write_budget_end(change.db, owner, newest)
     if row is None:
         raise _no_budget(ask)
     change.after(tell_money, owner)
@@ -244,6 +272,16 @@ async def _newest(db: Database, tenant_id: str, budget: str) -> str:
 def _replaces(row: Budget, old: Budget) -> bool:
     same = (row.scope, row.scope_id, row.period, row.mode) == (old.scope, old.scope_id, old.period, old.mode)
     return same and row.created_ms == old.ended_ms and row.id != old.id
+
+
+def _check_seen(ask: SetBudget, now: Budget | None) -> None:
+    """Raise Refused where the budget that is to be replaced is not the one that the caller saw."""
+    if not ask.seen or (now is not None and now.id == ask.seen):
+        return
+    told = "somebody ended this budget meanwhile"
+    if now is not None:
+        told = f"somebody set {to_display(now.limit_nano)} here meanwhile"
+    raise Refused(Refusal("conflict", told, retry=True, field="seen"))
 
 
 def _no_budget(ask: NameBudget) -> Refused:
@@ -275,7 +313,23 @@ async def _in_use(
 async def _budget_for(change: Change, owner: str, row: Budget) -> BudgetFor:
     held = await keys_held(change.db, owner, row.scope, row.scope_id)
     names = await names_of(change.db, owner, [row.scope_id])
-    return BudgetFor(**budget_facts(row, names, change.now_ms()), holds_for=held.prefixes, note=held.note)
+    return BudgetFor(
+        **budget_facts(row, names, change.now_ms()),
+        **await _spent_already(change, owner, row),
+        holds_for=held.prefixes,
+        note=held.note,
+    )
+
+
+async def _spent_already(change: Change, owner: str, row: Budget) -> dict[str, Any]:
+    """What is spent of a budget in its window, and when it is gone at this pace; nothing of one for each."""
+    now = change.now_ms()
+    tenant = await change.tenant(owner)
+    if row.scope != Scope.TENANT and not row.scope_id:
+        return {}
+    for _, (stands, *_) in await budget_standings(change.db, owner, now, 1, [row.id]):
+        return spending_facts(stands, ZoneInfo(tenant.time_zone))
+    return {}
 
 
 OPERATIONS = (set_budget, list_all_budgets, show_budget, override_budget, end_budget)

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from msgspec import UNSET, UnsetType
 
 from billing.limits import Scope
+from billing.tables.limits import Budget, QuotaPolicy
 from billing.tenants.keys import list_keys
 from billing.tenants.users import known_users
+from billing.unit_of_work.units import Change
+from core.errors import Refusal, Refused, bad_request
 from core.sql.database import Database
 
 EACH = "each"
@@ -39,6 +42,23 @@ async def keys_held(db: Database, tenant_id: str, scope: str, scope_id: str) -> 
 async def names_of(db: Database, tenant_id: str, ids: Iterable[str]) -> Mapping[str, str]:
     """Names to show for ids of scopes, of users who have one; all else is shown by its id."""
     return await known_users(db, tenant_id, ids)
+
+
+def check_own(change: Change, row: QuotaPolicy | Budget, field: str) -> None:
+    """Raise Refused where a tenant's admin would change what the operators set."""
+    if change.who.tenant is not None and not row.by_tenant:
+        told = "Parley's operators set this one: set a stricter one of your own beside it"
+        raise Refused(Refusal("forbidden", told, field=field))
+
+
+def check_below(change: Change, limit: int, theirs: Iterable[tuple[int, str]]) -> None:
+    """Raise Refused where a tenant's admin would set a limit above one of the operators' on the same count.
+    `theirs`: each with its words."""
+    if change.who.tenant is None:
+        return
+    least = min(theirs, default=None)
+    if least is not None and limit > least[0]:
+        raise bad_request(f"Parley's own limit here is {least[1]}: yours can only be lower", field="limit")
 
 
 def whom(scope: str, scope_id: str, names: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from sqlmodel import col
 
 from billing.enforcement.limit_settings import (
     find_policy,
+    list_policies,
     name_owners,
     policies_of,
     tell_limits,
@@ -17,7 +18,7 @@ from billing.enforcement.limit_settings import (
 )
 from billing.enforcement.scope_ids import counted_id_of
 from billing.limits import Dimension, Mode, RequestLimits, Scope, UnitLimit
-from billing.operations.limited import NAMED_IN, keys_held, names_of, whom
+from billing.operations.limited import NAMED_IN, check_below, check_own, keys_held, names_of, whom
 from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant
 from billing.quota.client import Quota
 from billing.quota.shadow_counts import shadow_refusals
@@ -27,8 +28,9 @@ from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
 from core.errors import Refused, see, unknown
-from core.operations import MEMBERS, OPERATORS, ListedPage, Role, Uses, operation
+from core.operations import ADMINS, MEMBERS, OPERATORS, ListedPage, Role, Uses, operation
 
+EDITORS = OPERATORS | ADMINS
 READERS = OPERATORS | {Role.SUPPORT} | MEMBERS
 COUNTS = ("T:rate:", "T:rate~:", "T:conc:", "T:conc~:", "T:shadowed")
 
@@ -85,7 +87,8 @@ class ListLimits(ListQuestion, frozen=True, kw_only=True):
 
 
 class StoredLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit. `id`: whom it is for: `each`, or empty for the tenant; `burst` None: as much as the limit."""
+    """A limit. `id`: whom it is for: `each`, or empty for the tenant; `burst` None: as much as the limit;
+    `by_tenant`: its own admins set it."""
 
     limit_id: str
     scope: Scope
@@ -95,6 +98,7 @@ class StoredLimit(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     burst: int | None
     mode: Mode
+    by_tenant: bool
     set: str | None
     ended: str | None
 
@@ -129,24 +133,34 @@ class ShownLimit(StoredLimit, frozen=True, kw_only=True):
 @operation(
     "limits.set",
     "POST /tenants/{tenant}/limits",
-    may=OPERATORS,
+    may=EDITORS,
     audit="limit.set",
     reason=True,
     uses=Uses(reads=NAMED_IN, writes=f"tenant quota_policy {AUDIT}", keys=CONTROL),
 )
 async def set_limit(change: Change, ask: SetLimit) -> LimitFor:
-    """Set a limit, in place of the one that counts the same."""
+    """Set a limit, in place of the one that counts the same. A tenant's admins set their own beside the
+    operators': whichever is stricter holds."""
     owner = (await change.tenant(ask.tenant)).tenant_id
+    scope_id = await counted_id_of(change.db, owner, ask.scope, ask.id)
+    counted = (ask.scope, scope_id, ask.models, ask.dimension, ask.mode)
+    theirs = [row for row in await list_policies(change.db, owner) if not row.by_tenant]
+    check_below(
+        change,
+        ask.limit,
+        [(each.limit_units, str(each.limit_units)) for each in theirs if _counted(each) == counted],
+    )
     row = await write_policy(
         change.db,
         owner,
         scope=ask.scope,
-        scope_id=await counted_id_of(change.db, owner, ask.scope, ask.id),
+        scope_id=scope_id,
         dimension=ask.dimension,
         limit=ask.limit,
         burst=ask.burst,
         model_glob=ask.models,
         mode=ask.mode,
+        by_tenant=change.who.tenant is not None,
     )
     change.after(tell_limits, owner)
     return await _limit_for(change, owner, row)
@@ -155,7 +169,7 @@ async def set_limit(change: Change, ask: SetLimit) -> LimitFor:
 @operation(
     "limits.edit",
     "PATCH /tenants/{tenant}/limits/{limit}",
-    may=OPERATORS,
+    may=EDITORS,
     audit="limit.set",
     reason=True,
     edits=True,
@@ -168,6 +182,7 @@ async def edit_limit(change: Change, ask: EditLimit) -> LimitFor:
     old = await change.editing(QuotaPolicy, owner, owner, ask.limit)
     if old is None or old.ended_ms is not None:
         raise _no_limit(ask.limit, owner)
+    check_own(change, old, "limit")
     row = await write_policy(
         change.db,
         owner,
@@ -178,6 +193,7 @@ async def edit_limit(change: Change, ask: EditLimit) -> LimitFor:
         burst=old.burst_units if ask.burst is UNSET else ask.burst,
         model_glob=old.model_glob,
         mode=old.mode if ask.mode is UNSET else ask.mode,
+        by_tenant=old.by_tenant,
         edited=old.id,
     )
     change.thing = (QuotaPolicy, owner, (owner, row.id))
@@ -233,7 +249,7 @@ async def show_limit(look: Look, ask: ShowLimit) -> ShownLimit:
 @operation(
     "limits.end",
     "POST /tenants/{tenant}/limits/{limit}/end",
-    may=OPERATORS,
+    may=EDITORS,
     audit="limit.end",
     reason=True,
     uses=Uses(reads="api_key tenant_user", writes=f"tenant quota_policy {AUDIT}", keys=CONTROL),
@@ -241,6 +257,10 @@ async def show_limit(look: Look, ask: ShowLimit) -> ShownLimit:
 async def end_limit(change: Change, ask: NameLimit) -> LimitFor:
     """End a limit at once. What it counted is not forgotten, should it be set again."""
     owner = (await change.tenant(ask.tenant)).tenant_id
+    found = await find_policy(change.db, owner, ask.limit)
+    if found is None:
+        raise _no_limit(ask.limit, owner)
+    check_own(change, found, "limit")
     ended = await write_policy_end(change.db, owner, ask.limit)
     if ended is None:
         raise _no_limit(ask.limit, owner)
@@ -250,6 +270,11 @@ async def end_limit(change: Change, ask: NameLimit) -> LimitFor:
 
 def _no_limit(id: str, owner: str) -> Refused:
     return unknown(f"there is no limit {id!r}", field="limit", see=see("limits.list", tenant=owner))
+
+
+def _counted(row: QuotaPolicy) -> tuple[str, str, str, str, str]:
+    """What a limit counts: two of one count are compared."""
+    return row.scope, row.scope_id, row.model_glob, row.dimension, row.mode
 
 
 def _itself(row: QuotaPolicy) -> QuotaPolicy:
@@ -283,6 +308,7 @@ def _facts(row: QuotaPolicy, names: Mapping[str, str]) -> dict[str, Any]:
         "limit": row.limit_units,
         "burst": row.burst_units,
         "mode": Mode(row.mode),
+        "by_tenant": row.by_tenant,
         "set": iso_time(row.created_ms),
         "ended": iso_time(row.ended_ms),
     }

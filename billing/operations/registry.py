@@ -1,6 +1,7 @@
 """The operations of this package, for the entry point `parley.operations`."""
 
 from billing.operations import (
+    alerts,
     approvals,
     audit,
     budgets,
@@ -34,6 +35,7 @@ from billing.operations import (
 )
 
 OPERATIONS = (
+    *alerts.OPERATIONS,
     *approvals.OPERATIONS,
     *audit.OPERATIONS,
     *budgets.OPERATIONS,

@@ -16,7 +16,8 @@ class QuotaPolicy(TableBase, table=True):
     `scope`: tenant, project, key, user or model; `scope_id` empty: each of that kind has the limit for
     itself. `model_glob`: the models that are counted. `dimension`: requests_per_minute,
     input_tokens_per_minute, output_tokens_per_minute, tokens_per_minute, concurrency or answer_tokens.
-    `burst_units` None: as much as the limit. `mode`: enforce or shadow (counted, never refused)."""
+    `burst_units` None: as much as the limit. `mode`: enforce or shadow (counted, never refused).
+    `by_tenant`: set by the tenant's own admins: it holds beside the operators', the stricter counts."""
 
     __table_args__ = (
         CheckConstraint("limit_units >= 0", name="ck_quota_policy_limit"),
@@ -24,7 +25,7 @@ class QuotaPolicy(TableBase, table=True):
         Index("ix_quota_policy_open", "tenant_id", "ended_ms"),
         Index(
             "uq_quota_policy_open",
-            *("tenant_id", "plan_id", "scope", "scope_id", "model_glob", "dimension", "mode"),
+            *("tenant_id", "plan_id", "scope", "scope_id", "model_glob", "dimension", "mode", "by_tenant"),
             unique=True,
             sqlite_where=_OPEN,
             postgresql_where=_OPEN,
@@ -42,6 +43,7 @@ class QuotaPolicy(TableBase, table=True):
     burst_units: int | None = Field(default=None, sa_type=BigInteger)
     mode: str = "enforce"
     author: str = ""
+    by_tenant: bool = False
     created_ms: int = Field(sa_type=BigInteger)
     ended_ms: int | None = Field(default=None, sa_type=BigInteger)
 
@@ -51,7 +53,7 @@ class Budget(TableBase, table=True):
 
     `scope`, `scope_id` as in QuotaPolicy. `period`: day, week, month (in the tenant's time zone) or lifetime.
     `hard`: refuses, and ends answers, at the limit; else it only alerts. `thresholds`: per cents of the limit
-    that alert. The override holds in place of the limit until its time."""
+    that alert. The override holds in place of the limit until its time. `by_tenant` as in QuotaPolicy."""
 
     __table_args__ = (
         CheckConstraint("limit_nano >= 0", name="ck_budget_limit"),
@@ -59,7 +61,7 @@ class Budget(TableBase, table=True):
         Index("ix_budget_open", "tenant_id", "ended_ms"),
         Index(
             "uq_budget_open",
-            *("tenant_id", "scope", "scope_id", "period", "mode"),
+            *("tenant_id", "scope", "scope_id", "period", "mode", "by_tenant"),
             unique=True,
             sqlite_where=_OPEN,
             postgresql_where=_OPEN,
@@ -78,5 +80,6 @@ class Budget(TableBase, table=True):
     override_nano: int | None = Field(default=None, sa_type=BigInteger)
     override_until_ms: int | None = Field(default=None, sa_type=BigInteger)
     author: str = ""
+    by_tenant: bool = False
     created_ms: int = Field(sa_type=BigInteger)
     ended_ms: int | None = Field(default=None, sa_type=BigInteger)

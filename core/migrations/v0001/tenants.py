@@ -157,13 +157,14 @@ def _limits() -> None:
         *numbers("limit_units"),
         *maybe_numbers("burst_units"),
         *texts("mode", "author"),
+        sa.Column("by_tenant", sa.Boolean(), nullable=False),
         *numbers("created_ms"),
         *maybe_numbers("ended_ms"),
         sa.CheckConstraint("burst_units IS NULL OR burst_units >= 1", name="ck_quota_policy_burst"),
         sa.CheckConstraint("limit_units >= 0", name="ck_quota_policy_limit"),
     )
     op.create_index("ix_quota_policy_open", "quota_policy", ["tenant_id", "ended_ms"])
-    counted = ["tenant_id", "plan_id", "scope", "scope_id", "model_glob", "dimension", "mode"]
+    counted = ["tenant_id", "plan_id", "scope", "scope_id", "model_glob", "dimension", "mode", "by_tenant"]
     partial_index("uq_quota_policy_open", "quota_policy", counted, "ended_ms IS NULL", unique=True)
     op.create_table(
         "budget",
@@ -175,13 +176,14 @@ def _limits() -> None:
         sa.Column("thresholds", sa.JSON(), nullable=False),
         *maybe_numbers("override_nano", "override_until_ms"),
         *texts("author"),
+        sa.Column("by_tenant", sa.Boolean(), nullable=False),
         *numbers("created_ms"),
         *maybe_numbers("ended_ms"),
         sa.CheckConstraint("limit_nano >= 0", name="ck_budget_limit"),
         sa.CheckConstraint("override_nano IS NULL OR override_nano >= 0", name="ck_budget_override"),
     )
     op.create_index("ix_budget_open", "budget", ["tenant_id", "ended_ms"])
-    counted = ["tenant_id", "scope", "scope_id", "period", "mode"]
+    counted = ["tenant_id", "scope", "scope_id", "period", "mode", "by_tenant"]
     partial_index("uq_budget_open", "budget", counted, "ended_ms IS NULL", unique=True)
 
 

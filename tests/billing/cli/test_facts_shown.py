@@ -253,7 +253,7 @@ def test_a_budget_and_what_overrides_it() -> None:
         return budgets._facts(StoredBudget(**budget_facts(row, {"u": "ann@acme"}, DAY_MS)), as_json)
 
     said = {"budget": "b", "scope": "user", "of": "each", "period": "day", "kind": "hard", "mode": "shadow"}
-    last = {"thresholds": "50,100", "author": "ann"}
+    last = {"thresholds": "50,100", "author": "ann", "by_tenant": False}
     assert shown(a_budget(), True) == {**said, "limit_nano": 10**9, **last}
     ended = a_budget(override_nano=0, override_until_ms=DAY_MS, hard=False)
     assert shown(ended, False) == {**said, "kind": "soft", "limit": "$1.00", **last}

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from billing.audit.log import list_rows
 from billing.enforcement.limit_settings import list_budgets
@@ -18,10 +19,10 @@ from billing.unit_of_work.perform import Performed, answer_of, perform
 from billing.unit_of_work.units import Stores, Terms
 from billing.usage import encode
 from core.errors import Refused
-from core.operations import MoneyAmount, operation_of
+from core.operations import MoneyAmount, Role, operation_of
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import read
-from tests.billing.operations.acting import OWNER
+from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
 
 DRY = Terms(dry_run=True)
@@ -146,3 +147,39 @@ async def test_budgets_are_listed_page_by_page(stores: Stores) -> None:
     assert ([each.of for each in second.items], second.next) == (["each"], None)
     ended = await answer_of(budgets.list_all_budgets, stores, OWNER, ListBudgets(tenant="acme", ended=True))
     assert len(ended.items) == 2
+
+
+async def test_an_admin_sets_budgets_below_the_operators(stores: Stores) -> None:
+    """Their own stand beside the operators', lower; what is spent already is told. The operators' they
+    neither override nor end, and who only reads sets none."""
+    theirs, owner = await set_one(stores, 8), await acme(stores)
+    admin = member_of(owner, Role.ADMIN)
+    refused = await refusal_of(budgets.set_budget, stores, admin, of_acme(9))
+    assert (refused.field, "yours can only be lower" in refused.message) == ("limit", True)
+    made = await answer_of(budgets.set_budget, stores, admin, of_acme(3))
+    assert (made.by_tenant, made.spent, theirs.by_tenant) == (True, MoneyAmount.of(0), False)
+    assert [each.id for each in await list_budgets(stores.db, owner)] == [theirs.budget, made.budget]
+    end = NameBudget(tenant="acme", budget=theirs.budget)
+    for run, ask in ((budgets.end_budget, end), (budgets.override_budget, raised(made.budget))):
+        assert (await refusal_of(run, stores, admin, ask)).code == "forbidden"
+    for role in (Role.BILLING, Role.DEVELOPER, Role.VIEWER):
+        who = member_of(owner, role)
+        assert (await refusal_of(budgets.set_budget, stores, who, of_acme(1))).code == "forbidden"
+    await answer_of(budgets.end_budget, stores, admin, NameBudget(tenant="acme", budget=made.budget))
+    assert [each.id for each in await list_budgets(stores.db, owner)] == [theirs.budget]
+
+
+def of_acme(nano: int) -> SetBudget:
+    """A month's budget of the whole tenant."""
+    return SetBudget(tenant="acme", limit=MoneyAmount.of(nano))
+
+
+async def test_of_two_who_replace_one_budget_the_second_is_told(stores: Stores) -> None:
+    """Whoever says which one they saw; a budget that stands there no more is told, too."""
+    first = (await set_one(stores, 6)).budget
+    seen = replace(of_acme(4), seen=first)
+    second = (await answer_of(budgets.set_budget, stores, OWNER, seen)).budget
+    for ask in (seen, replace(seen, period=Period.DAY)):
+        refused = await refusal_of(budgets.set_budget, stores, OWNER, ask)
+        assert (refused.code, refused.field, "meanwhile" in refused.message) == ("conflict", "seen", True)
+    await answer_of(budgets.set_budget, stores, OWNER, replace(seen, seen=second))

@@ -14,8 +14,8 @@ from billing.tenants.users import create_user
 from billing.unit_of_work.perform import Performed, answer_of, perform
 from billing.unit_of_work.units import Stores, Terms
 from core.errors import Refused
-from core.operations import operation_of
-from tests.billing.operations.acting import OWNER
+from core.operations import Role, operation_of
+from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
 
 AT_ONCE = 8
@@ -119,3 +119,31 @@ async def test_dry_runs_leave_limits_as_they_are(stores: Stores) -> None:
     ended = await answer_of(limits.end_limit, stores, OWNER, NameLimit(tenant="acme", limit=limit), DRY)
     assert ended.ended is not None
     assert await list_policies(stores.db, tenant, ended=True) == before
+
+
+async def test_an_admin_sets_limits_below_the_operators(stores: Stores) -> None:
+    """Their own stand beside the operators', which they neither raise, edit nor end; operators end both. Of
+    another tenant they know nothing."""
+    theirs, admin = await set_one(stores, 8), member_of(await acme(stores), Role.ADMIN)
+
+    def own(units: int, tenant: str = "acme") -> SetLimit:
+        return SetLimit(tenant=tenant, scope=Scope.TENANT, dimension=Dimension.CONCURRENCY, limit=units)
+
+    refused = await refusal_of(limits.set_limit, stores, admin, own(9))
+    assert (refused.field, "Parley's own limit here is 8" in refused.message) == ("limit", True)
+    assert (await refusal_of(limits.set_limit, stores, admin, own(3, "other"))).unknown
+    made = await answer_of(limits.set_limit, stores, admin, own(3))
+    assert (made.by_tenant, theirs.by_tenant) == (True, False)
+    assert await open_ids(stores) == [theirs.limit_id, made.limit_id]
+    on_theirs = NameLimit(tenant="acme", limit=theirs.limit_id)
+    edit = EditLimit(tenant="acme", limit=theirs.limit_id, units=1)
+    for run, ask in ((limits.end_limit, on_theirs), (limits.edit_limit, edit)):
+        assert (await refusal_of(run, stores, admin, ask)).code == "forbidden"
+    edited = await answer_of(
+        limits.edit_limit, stores, admin, EditLimit(tenant="acme", limit=made.limit_id, units=2)
+    )
+    assert (edited.limit, edited.by_tenant) == (2, True)
+    await set_one(stores, 7)
+    assert len(await open_ids(stores)) == 2
+    await answer_of(limits.end_limit, stores, OWNER, NameLimit(tenant="acme", limit=edited.limit_id))
+    assert len(await open_ids(stores)) == 1

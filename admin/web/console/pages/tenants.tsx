@@ -14,7 +14,7 @@ import { useLive } from "../../shared/live";
 import { useSession } from "../../shared/session";
 import { sentence } from "../../shared/words";
 import { CreateTenant } from "./tenant/create-tenant";
-import { date } from "../../shared/limit-words";
+import { date } from "../../shared/limits/limit-words";
 import "./tenants.css";
 
 type Tenant = Schemas["TenantFacts"];

@@ -10,7 +10,7 @@ import { api, answered, answeredWithTag } from "../../../shared/api";
 import { count, decimal } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { EditTerms } from "./terms";
-import { date, type Tenant } from "../../../shared/limit-words";
+import { date, type Tenant } from "../../../shared/limits/limit-words";
 
 export function About({ tenant, tag }: { tenant: Tenant; tag: string | undefined }) {
   const { may } = useSession();

@@ -8,7 +8,7 @@ import { Section } from "../../../shared/components/section";
 import { api, answered, type Schemas } from "../../../shared/api";
 import { ago, moment, NOBODY_KNOWS } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
-import { date } from "../../../shared/limit-words";
+import { date } from "../../../shared/limits/limit-words";
 
 type Browser = Schemas["SessionFacts"];
 

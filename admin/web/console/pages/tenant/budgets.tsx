@@ -1,6 +1,6 @@
 // A tenant's budgets, and their edits.
 
-import { NativeSelect, TextInput } from "@mantine/core";
+import { TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
@@ -10,7 +10,8 @@ import { Section } from "../../../shared/components/section";
 import { api, answered, answeredWithTag } from "../../../shared/api";
 import { count, money, nanoOf } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
-import { ownerOf, periodOf, type Budget } from "../../../shared/limit-words";
+import { AMOUNT, asTyped, EndBudget, headOf, SetBudget } from "../../../shared/limits/budget-edits";
+import type { Budget } from "../../../shared/limits/limit-words";
 
 export function Budgets({ tenant, budgets }: { tenant: string; budgets: readonly Budget[] | undefined }) {
   const { may } = useSession();
@@ -39,51 +40,11 @@ export function Budgets({ tenant, budgets }: { tenant: string; budgets: readonly
         </ul>
       )}
       {ending && <EndBudget tenant={tenant} budget={ending} onClose={() => setEnding(null)} />}
-      {opened === "new" && <AddBudget tenant={tenant} onClose={() => setOpened(null)} />}
+      {opened === "new" && <SetBudget tenant={tenant} onClose={() => setOpened(null)} />}
       {opened && opened !== "new" && <OverrideBudget tenant={tenant} budget={opened} onClose={() => setOpened(null)} />}
     </Section>
   );
 }
-
-function headOf(budget: Budget): string {
-  const whose = ownerOf(budget.scope, budget.of) || "Whole tenant";
-  const how = [budget.mode === "shadow" ? "shadow" : "", budget.override ? "overridden" : ""].filter(Boolean).join(", ");
-  return `${whose.charAt(0).toUpperCase()}${whose.slice(1)}, ${periodOf(budget.period)}${how ? ` (${how})` : ""}`;
-}
-
-const PERIODS = ["month", "week", "day", "lifetime"] as const;
-const SCOPES = ["tenant", "project", "user", "key", "model"] as const;
-const AMOUNT = "An amount like 250.00, with at most nine decimals.";
-
-function AddBudget({ tenant, onClose }: { tenant: string; onClose: () => void }) {
-  const [amount, setAmount] = useState("");
-  const [period, setPeriod] = useState<(typeof PERIODS)[number]>("month");
-  const [scope, setScope] = useState<(typeof SCOPES)[number]>("tenant");
-  const nano = nanoOf(amount);
-  return (
-    <EditDialog
-      title={`Add a budget of ${tenant}`}
-      save="Add budget"
-      onClose={onClose}
-      typed={nano ? JSON.stringify({ limit: nano, period, scope }) : ""}
-      send={(how) => answered(api.POST("/api/tenants/{tenant}/budgets", { params: { path: { tenant }, ...terms(how) }, body: { limit: { nano: nano ?? "0", currency: "USD" }, period, scope, reason: how.reason } }))}
-      preview={(would) => <p className="soft">{would.note ?? `It alerts at ${would.thresholds.join(", ")} %, and refuses what would go over it. What is spent already counts.`}</p>}
-    >
-      {(errorOf) => (
-        <>
-          <TextInput label="Limit, USD" inputMode="decimal" value={amount} onChange={(event) => setAmount(event.currentTarget.value)} error={amount && !nano ? AMOUNT : errorOf("limit")} autoComplete="off" data-autofocus />
-          <div className="edit-pair">
-            <NativeSelect label="Each" value={period} onChange={(event) => setPeriod(event.currentTarget.value as typeof period)} data={PERIODS.map((each) => ({ value: each, label: periodOf(each) }))} error={errorOf("period")} />
-            <NativeSelect label="For" value={scope} onChange={(event) => setScope(event.currentTarget.value as typeof scope)} data={SCOPES.map((each) => ({ value: each, label: each === "tenant" ? "the whole tenant" : `each ${each}` }))} error={errorOf("scope")} />
-          </div>
-        </>
-      )}
-    </EditDialog>
-  );
-}
-
-/** An amount as one types it: two digits, or as many as it has. */
-const asTyped = (amount: Budget["limit"]) => money(amount, 9).replaceAll(",", "").replace(/0{1,7}$/, "");
 
 function OverrideBudget({ tenant, budget, onClose }: { tenant: string; budget: Budget; onClose: () => void }) {
   const [amount, setAmount] = useState(() => asTyped(budget.override ?? budget.limit));
@@ -111,19 +72,5 @@ function OverrideBudget({ tenant, budget, onClose }: { tenant: string; budget: B
         </div>
       )}
     </EditDialog>
-  );
-}
-
-function EndBudget({ tenant, budget, onClose }: { tenant: string; budget: Budget; onClose: () => void }) {
-  return (
-    <EditDialog
-      title={`End ${headOf(budget)}`}
-      save="End budget"
-      harmful
-      onClose={onClose}
-      typed=""
-      send={(how) => answered(api.POST("/api/tenants/{tenant}/budgets/{budget}/end", { params: { path: { tenant, budget: budget.budget }, ...terms(how) }, body: { reason: how.reason } }))}
-      preview={() => <p>Its {money(budget.limit)} USD limit nothing any more, and alert nobody. What was spent stays in the books.</p>}
-    />
   );
 }

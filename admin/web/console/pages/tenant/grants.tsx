@@ -8,7 +8,7 @@ import { api, answeredMove, type Moved, type Schemas } from "../../../shared/api
 import { money, moment, nanoOf } from "../../../shared/format";
 import { newId } from "../../../shared/ids";
 import { sentence } from "../../../shared/words";
-import type { Tenant } from "../../../shared/limit-words";
+import type { Tenant } from "../../../shared/limits/limit-words";
 
 export type Grant = Schemas["GrantFacts"];
 const AMOUNT = "An amount like 250.00, with at most nine decimals.";

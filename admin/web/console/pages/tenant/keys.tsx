@@ -12,7 +12,7 @@ import { useSession } from "../../../shared/session";
 import { CreateKey, RevokeKey, RotateKey } from "./create-key";
 import { useProjectNames } from "./projects";
 import { useScrollTo } from "./scroll-to";
-import { date } from "../../../shared/limit-words";
+import { date } from "../../../shared/limits/limit-words";
 
 export type Key = Schemas["ListedKey"];
 

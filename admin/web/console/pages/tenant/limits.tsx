@@ -8,8 +8,8 @@ import { Section } from "../../../shared/components/section";
 import { api, answered } from "../../../shared/api";
 import { count } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
-import { EditLimit, EndLimit, SetLimit } from "./limit-edits";
-import { dimensionOf, ownerOf, shareOf, type Limit, type PlanLimit, type Tenant } from "../../../shared/limit-words";
+import { EditLimit, EndLimit, SetLimit } from "../../../shared/limits/limit-edits";
+import { dimensionOf, ownerOf, shareOf, type Limit, type PlanLimit, type Tenant } from "../../../shared/limits/limit-words";
 
 type Row = { key: string; name: string; unit: string; of: string; used: number | null; limit: number; share: number | null; by: string; own: Limit | null };
 

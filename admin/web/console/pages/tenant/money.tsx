@@ -10,7 +10,7 @@ import { useSession } from "../../../shared/session";
 import { monthName, type TenantNow } from "./figures";
 import { GrantMoney, VoidGrant, type Grant } from "./grants";
 import { Movements } from "./movements";
-import { date, type Tenant } from "../../../shared/limit-words";
+import { date, type Tenant } from "../../../shared/limits/limit-words";
 
 export function Money({ tenant, now }: { tenant: Tenant; now: TenantNow | undefined }) {
   const { may } = useSession();

@@ -8,7 +8,7 @@ import { api, answered, type Schemas } from "../../../shared/api";
 import { count } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import type { TenantNow } from "./figures";
-import type { Tenant } from "../../../shared/limit-words";
+import type { Tenant } from "../../../shared/limits/limit-words";
 
 type Pool = Schemas["PoolFacts"];
 

@@ -11,7 +11,7 @@ import { StateShape } from "../../../shared/components/state";
 import { api, answered, type Schemas } from "../../../shared/api";
 import { NOBODY_KNOWS } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
-import { date } from "../../../shared/limit-words";
+import { date } from "../../../shared/limits/limit-words";
 
 type Project = Schemas["ListedProject"];
 

@@ -13,7 +13,7 @@ import { sentence } from "../../../shared/words";
 import { monthName } from "./figures";
 import { useScrollTo } from "./scroll-to";
 import { STATEMENT_BY, type StatementBy } from "./statement-by";
-import type { Tenant } from "../../../shared/limit-words";
+import type { Tenant } from "../../../shared/limits/limit-words";
 
 type Line = Schemas["StatementLine"];
 type Given = Schemas["Statement"];

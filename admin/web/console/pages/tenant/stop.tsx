@@ -9,7 +9,7 @@ import { api, answered, answeredWithTag } from "../../../shared/api";
 import { count } from "../../../shared/format";
 import { useTerms } from "./about";
 import { EditTerms } from "./terms";
-import type { Tenant } from "../../../shared/limit-words";
+import type { Tenant } from "../../../shared/limits/limit-words";
 
 export function ChangePlan({ tenant, tag, onClose }: { tenant: Tenant; tag: string | undefined; onClose: () => void }) {
   const [began] = useState({ plan: tenant.plan ?? "", tag });

@@ -28,7 +28,7 @@ import { Safety } from "./safety";
 import { Statement } from "./statement";
 import { CancelAll, ChangePlan, CloseTenant, ReopenTenant, Throttle } from "./stop";
 import { Users } from "./users";
-import { verdictOf, type Budget, type Limit, type Tenant } from "../../../shared/limit-words";
+import { verdictOf, type Budget, type Limit, type Tenant } from "../../../shared/limits/limit-words";
 import "../tenants.css";
 import "./tenant.css";
 

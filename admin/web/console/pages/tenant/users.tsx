@@ -10,7 +10,7 @@ import { StateShape } from "../../../shared/components/state";
 import { api, answered, type Schemas } from "../../../shared/api";
 import { useSession } from "../../../shared/session";
 import { useScrollTo } from "./scroll-to";
-import { date } from "../../../shared/limit-words";
+import { date } from "../../../shared/limits/limit-words";
 
 type User = Schemas["UserFacts"];
 

@@ -1,7 +1,7 @@
 // What pages say about a tenant's limits, money and times. Pure.
 
-import type { Schemas } from "./api";
-import { money, moment } from "./format";
+import type { Schemas } from "../api";
+import { money, moment } from "../format";
 
 export type Limit = Schemas["LimitInUse"];
 export type PlanLimit = Schemas["PlanLimit"];

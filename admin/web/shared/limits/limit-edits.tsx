@@ -3,11 +3,11 @@
 import { NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { EditDialog, terms } from "../../../shared/components/edit-dialog";
-import { Facts } from "../../../shared/components/facts";
-import { api, answered, answeredWithTag, type Schemas } from "../../../shared/api";
-import { count, NOBODY_KNOWS } from "../../../shared/format";
-import { dimensionOf, type Limit } from "../../../shared/limit-words";
+import { EditDialog, terms } from "../components/edit-dialog";
+import { Facts } from "../components/facts";
+import { api, answered, answeredWithTag, type Schemas } from "../api";
+import { count, NOBODY_KNOWS } from "../format";
+import { dimensionOf, type Limit } from "./limit-words";
 
 const whole = (text: string) => (/^\d{1,15}$/.test(text.replaceAll(/[ ,]/g, "")) ? Number(text.replaceAll(/[ ,]/g, "")) : null);
 
@@ -70,22 +70,25 @@ const SCOPES = ["tenant", "project", "user", "key", "model"] as const;
 export function SetLimit({ tenant, onClose }: { tenant: string; onClose: () => void }) {
   const [dimension, setDimension] = useState<(typeof DIMENSIONS)[number]>("requests_per_minute");
   const [scope, setScope] = useState<(typeof SCOPES)[number]>("tenant");
+  const [whose, setWhose] = useState("");
   const [units, setUnits] = useState("");
   const given = whole(units);
+  const id = scope === "tenant" ? "" : whose.trim();
   return (
     <EditDialog
       title={`Set a limit of ${tenant}`}
       save="Set limit"
       onClose={onClose}
-      typed={given === null ? "" : JSON.stringify({ dimension, scope, limit: given })}
-      send={(how) => answered(api.POST("/api/tenants/{tenant}/limits", { params: { path: { tenant }, ...terms(how) }, body: { scope, dimension, limit: given ?? 0, reason: how.reason } }))}
+      typed={given === null ? "" : JSON.stringify({ dimension, scope, id, limit: given })}
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/limits", { params: { path: { tenant }, ...terms(how) }, body: { scope, id, dimension, limit: given ?? 0, reason: how.reason } }))}
       preview={(would) => <p className="soft">{would.note ?? "It counts within a second, in place of one that counts the same."}</p>}
     >
       {(errorOf) => (
         <>
           <NativeSelect label="What" value={dimension} onChange={(event) => setDimension(event.currentTarget.value as typeof dimension)} data={DIMENSIONS.map((each) => ({ value: each, label: dimensionOf(each).join(" ") }))} error={errorOf("dimension")} />
           <div className="edit-pair">
-            <NativeSelect label="For" value={scope} onChange={(event) => setScope(event.currentTarget.value as typeof scope)} data={SCOPES.map((each) => ({ value: each, label: each === "tenant" ? "the whole tenant" : `each ${each}` }))} error={errorOf("scope")} />
+            <NativeSelect label="For" value={scope} onChange={(event) => setScope(event.currentTarget.value as typeof scope)} data={SCOPES.map((each) => ({ value: each, label: each === "tenant" ? "the whole tenant" : `a ${each}, or each` }))} error={errorOf("scope")} />
+            {scope !== "tenant" && <TextInput label={`Which ${scope}`} placeholder="each of them" value={whose} onChange={(event) => setWhose(event.currentTarget.value)} error={errorOf("id")} autoComplete="off" />}
             <TextInput label="Limit" inputMode="numeric" value={units} onChange={(event) => setUnits(event.currentTarget.value)} error={units && given === null ? "A whole number, like 1200." : errorOf("limit")} data-autofocus />
           </div>
         </>
