@@ -64,6 +64,7 @@ from billing.quota.types import (
 from billing.quota.unposted_usage import unacknowledged as unacknowledged_events
 from billing.reconciliation.comparison import MEANING, Check, Comparison, ComparisonState
 from billing.reconciliation.run import Reconciliation
+from billing.reports.random_months import comparison_remainders
 from billing.reports.safety_verdicts import DAYS_MAX as SAFETY_DAYS_MAX
 from billing.reports.safety_verdicts import SafetyDay, verdicts_by_day
 from billing.reports.usage_names import NAMED, UsageTerms, named_id, names_in_audit_log, names_of, usage_terms
@@ -291,6 +292,7 @@ __all__ = [
     "clear_replies",
     "clear_runs",
     "clear_sessions",
+    "comparison_remainders",
     "count_shadowed",
     "counts_of",
     "create_key",

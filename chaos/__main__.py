@@ -8,6 +8,7 @@ from chaos.bench.against import against
 from chaos.bench.api_lists.command import api_lists
 from chaos.bench.backup import backup_bench
 from chaos.bench.billing import month_view, posting
+from chaos.bench.bridge import bridge
 from chaos.bench.console import console
 from chaos.bench.fairness import fairness
 from chaos.bench.forecast import forecast_bench
@@ -61,6 +62,7 @@ bench.add_command(prefill)
 bench.add_command(seams)
 bench.add_command(posting)
 bench.add_command(month_view)
+bench.add_command(bridge)
 bench.add_command(tampering)
 bench.add_command(backup_bench)
 bench.add_command(quotas)

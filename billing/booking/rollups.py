@@ -10,8 +10,7 @@ from sqlalchemy import delete
 from sqlmodel import col, select
 
 from billing.booking.write import add_rollups, advance_head, lock_heads
-from billing.ledger.transactions import rollups
-from billing.tables.ledger import RollupHour, UsageLine
+from billing.tables.ledger import RollupHour, RollupPrice, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
 from core.sql.database import Database
@@ -27,9 +26,9 @@ async def rebuild(db: Database, tenant_id: str, told: Progress | None = None) ->
     async with db.transaction() as session:
         heads = await lock_heads(session, [tenant_id])
         head = heads[tenant_id]
-        await (await session.connection()).execute(
-            delete(RollupHour).where(col(RollupHour.tenant_id) == tenant_id)
-        )
+        connection = await session.connection()
+        await connection.execute(delete(RollupHour).where(col(RollupHour.tenant_id) == tenant_id))
+        await connection.execute(delete(RollupPrice).where(col(RollupPrice.tenant_id) == tenant_id))
         head.rolled_seq = 0
         await advance_head(session, head)
     return await advance(db, tenant_id, told)
@@ -64,7 +63,7 @@ async def _advance_once(db: Database, tenant_id: str) -> tuple[int, int]:
         )
         of_charges = select(Charge).where(col(Charge.tenant_id) == tenant_id, col(Charge.id).in_(of_lines))
         requests = [*(await session.exec(of_requests)).all(), *(await session.exec(of_charges)).all()]
-        await add_rollups(session, rollups(requests, lines))
+        await add_rollups(session, [(requests, lines)])
         head.rolled_seq = until
         await advance_head(session, head)
         return len(lines), head.line_seq - until

@@ -16,8 +16,17 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.budgets.thresholds import alert_on
 from billing.ledger.grant_rows import load_wallets, save_wallets
-from billing.ledger.rows import RollupRow, UsageEventRow
-from billing.ledger.transactions import AnyRequest, CostCenterOf, Posting, PricedUsage, post_usage, rollups
+from billing.ledger.rows import PriceRollupRow, RollupRow, UsageEventRow
+from billing.ledger.transactions import (
+    AnyLine,
+    AnyRequest,
+    CostCenterOf,
+    Posting,
+    PricedUsage,
+    post_usage,
+    price_rollups,
+    rollups,
+)
 from billing.prices.rating import PricedQuantity
 from billing.tables.ledger import (
     LedgerEntry,
@@ -25,11 +34,10 @@ from billing.tables.ledger import (
     LedgerTxn,
     ProjectCostCenter,
     RollupHour,
+    RollupPrice,
     UsageLine,
 )
 from core.sql.database import insert_ignore, insert_of, insert_rows
-
-ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
 
 
 class BookedBatch(NamedTuple):
@@ -84,35 +92,44 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
     await insert_rows(session, [line for posting in postings for line in posting.lines], UsageLine)
     await insert_rows(session, [txn for posting in postings for txn in posting.txns], LedgerTxn)
     await insert_rows(session, [entry for posting in postings for entry in posting.entries], LedgerEntry)
-    current = [posting for posting in postings if posting.head.rolled_seq == posting.head.line_seq]
     by_tenant: dict[str, list[AnyRequest]] = {}
     for row in requests:
         by_tenant.setdefault(row.tenant_id, []).append(row)
-    deltas = [
-        delta
-        for posting in current
-        for delta in rollups(by_tenant.get(posting.head.tenant_id, []), posting.lines)
+    current = [
+        (by_tenant.get(posting.head.tenant_id, []), posting.lines)
+        for posting in postings
+        if posting.head.rolled_seq == posting.head.line_seq
     ]
-    await add_rollups(session, deltas)
+    await add_rollups(session, current)
     for posting in postings:
         await advance_head(session, posting.head)
     await save_wallets(session, [(each.txns[-1].seq, each.wallet) for each in postings if each.wallet])
     await alert_on(session, postings, requests)
 
 
-async def add_rollups(session: AsyncSession, deltas: Sequence[RollupRow]) -> None:
+async def add_rollups(
+    session: AsyncSession, posted: Sequence[tuple[Sequence[AnyRequest], Sequence[AnyLine]]]
+) -> None:
+    """Add lines (of tenants of their own, with their requests) to the rollups of both kinds."""
+    await _add_sums(session, [delta for each in posted for delta in rollups(*each)], RollupHour)
+    await _add_sums(session, [delta for each in posted for delta in price_rollups(*each)], RollupPrice)
+
+
+async def _add_sums(
+    session: AsyncSession, deltas: Sequence[RollupRow | PriceRollupRow], of: type[RollupHour | RollupPrice]
+) -> None:
     """Add sums to existing rollups, or make them."""
     if not deltas:
         return
     connection = await session.connection()
-    table: Any = getattr(RollupHour, "__table__")  # noqa: B009  (SQLModel does not type it)
+    table: Any = getattr(of, "__table__")  # noqa: B009  (SQLModel does not type it)
+    keys = [column.name for column in table.primary_key.columns]
     statement = insert_of(connection.dialect.name, table)
-    sums = [column.name for column in table.columns if column.name not in ROLLUP_KEYS]
+    sums = [column.name for column in table.columns if column.name not in keys]
     statement = statement.on_conflict_do_update(
-        index_elements=list(ROLLUP_KEYS),
-        set_={name: table.c[name] + statement.excluded[name] for name in sums},
+        index_elements=keys, set_={name: table.c[name] + statement.excluded[name] for name in sums}
     )
-    ordered = sorted(deltas, key=attrgetter(*ROLLUP_KEYS))
+    ordered = sorted(deltas, key=attrgetter(*keys))
     await connection.execute(statement, [msgspec.structs.asdict(delta) for delta in ordered])
 
 

@@ -7,6 +7,7 @@ import click
 from billing.cli.operations import CommandTerms, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.cli.spend_refused import own_pools_command, refusals_command
+from billing.cli.spend_where import bridge_command, cache_command, series_command
 from billing.money import to_display
 from billing.operations import spend_summary
 from billing.operations.spend_facts import LastsUntil
@@ -16,13 +17,13 @@ from core.operations import flat_facts
 
 @click.group("spend")
 def spend_command() -> None:
-    """A tenant's money as its portal shows it: what a month costs, and how long money lasts.
+    """A tenant's money as its portal shows it: what a month costs, why, and how long money lasts.
 
     Statements and exports are in `parley usage`.
     """
 
 
-for _command in (refusals_command, own_pools_command):
+for _command in (series_command, bridge_command, cache_command, refusals_command, own_pools_command):
     spend_command.add_command(_command)
 
 

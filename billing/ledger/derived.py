@@ -9,9 +9,10 @@ from sqlalchemy import literal_column
 from sqlmodel import and_, case, col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.ledger.derived_prices import price_rollup_faults
 from billing.ledger.transactions import MEASURES
 from billing.periods import HOUR_MS
-from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, RollupHour, UsageLine
+from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, RollupHour, RollupPrice, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
 from core.sql.database import Database
@@ -61,7 +62,7 @@ async def forged_events(db: Database, tenant_id: str, most: int) -> list[str]:
 
 async def rollup_faults(db: Database, tenant_id: str, most: int) -> list[str]:
     """Find rollups that are not the sums of their lines, by hour, project, cost center, user, key, model and
-    pool. Reads some hours at a time, each in one snapshot."""
+    pool, and by price version. Reads some hours at a time, each in one snapshot."""
     faults = await _behind(db, tenant_id)
     hour = -1
     while len(faults) < most:
@@ -72,7 +73,8 @@ async def rollup_faults(db: Database, tenant_id: str, most: int) -> list[str]:
             hour = first + (HOURS_AT_ONCE - 1) * HOUR_MS
             lines = await _of_lines(session, tenant_id, first, hour)
             kept = await _kept(session, tenant_id, first, hour)
-        faults += rollup_differences(kept, lines)
+            priced = await price_rollup_faults(session, tenant_id, first, hour)
+        faults += [*rollup_differences(kept, lines), *priced]
     return faults[:most]
 
 
@@ -133,10 +135,12 @@ async def _first_behind(session: AsyncSession, tenant_id: str, hour: int) -> int
     of_lines = select(func.min(UsageLine.ended_ms)).where(
         col(UsageLine.tenant_id) == tenant_id, col(UsageLine.ended_ms) >= hour + HOUR_MS
     )
-    of_rollups = select(func.min(RollupHour.hour_ms)).where(
-        col(RollupHour.tenant_id) == tenant_id, col(RollupHour.hour_ms) > hour
-    )
-    found: list[int | None] = [(await session.exec(of_lines)).one(), (await session.exec(of_rollups)).one()]
+    found: list[int | None] = [(await session.exec(of_lines)).one()]
+    for table in (RollupHour, RollupPrice):
+        of_rollups = select(func.min(table.hour_ms)).where(
+            col(table.tenant_id) == tenant_id, col(table.hour_ms) > hour
+        )
+        found.append((await session.exec(of_rollups)).one())
     known = [each for each in found if each is not None]
     return min(known) - min(known) % HOUR_MS if known else None
 

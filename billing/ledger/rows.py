@@ -124,3 +124,17 @@ class RollupRow(msgspec.Struct):
     output_text: int = 0
     output_reasoning: int = 0
     amount_nano: int = 0
+
+
+class PriceRollupRow(msgspec.Struct):
+    """A row of rollup_price, or sums to add to it."""
+
+    tenant_id: str
+    hour_ms: int
+    model: str
+    meter: str
+    kind: str
+    price_book_id: str
+    price_version: int
+    quantity: int = 0
+    amount_nano: int = 0

@@ -15,7 +15,7 @@ import msgspec
 
 from billing.ledger.grant_spending import SpendableWallet
 from billing.ledger.proofs import event_proof
-from billing.ledger.rows import EntryRow, LineRow, RollupRow, TxnRow, UsageEventRow
+from billing.ledger.rows import EntryRow, LineRow, PriceRollupRow, RollupRow, TxnRow, UsageEventRow
 from billing.periods import HOUR_MS
 from billing.prices.rating import Meter, PricedQuantity
 from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
@@ -255,6 +255,20 @@ def rollups(requests: Iterable[AnyRequest], lines: Iterable[AnyLine]) -> list[Ro
         column = MEASURES.get(line.meter)
         if column:
             setattr(sum_of, column, getattr(sum_of, column) + line.quantity)
+    return list(sums.values())
+
+
+def price_rollups(requests: Iterable[AnyRequest], lines: Iterable[AnyLine]) -> list[PriceRollupRow]:
+    """Sum these lines by hour, model, meter, kind and price version, as `rollups` by payer."""
+    known = {row.request_id: row for row in requests}
+    sums: dict[tuple[object, ...], PriceRollupRow] = {}
+    for line in lines:
+        row, hour = known[line.request_id], line.ended_ms - line.ended_ms % HOUR_MS
+        facts = (line.meter, line.kind, line.price_book_id, line.price_version)
+        key = (row.tenant_id, hour, row.model, *facts)
+        sum_of = sums.setdefault(key, PriceRollupRow(row.tenant_id, hour, row.model, *facts))
+        sum_of.quantity += line.quantity
+        sum_of.amount_nano += line.amount_nano
     return list(sums.values())
 
 

@@ -15,7 +15,8 @@ from billing.unit_of_work.units import Change
 from core.operations import MONEY, MoneyAmount, Uses, operation
 
 READ = "tenant api_key quota_policy alert_target budget model_version price usage_event"
-WRITTEN = f"{BOOKS} usage_line wallet_use wallet_owed rollup_hour budget_spent budget_watermark {AUDIT}"
+ROLLED = "usage_line rollup_hour rollup_price"
+WRITTEN = f"{BOOKS} {ROLLED} wallet_use wallet_owed budget_spent budget_watermark {AUDIT}"
 
 RequestId = Annotated[str, Meta(description="The request's id.")]
 

@@ -71,7 +71,7 @@ async def offered_prices(db: Database, tenant_id: str, model: str, at_ms: int | 
     at = now_ms() if at_ms is None else at_ms
     now = await pinned_prices(db, tenant_id, model, at)
     async with db.session() as session:
-        books = [book.id async for book in _books_of(session, tenant_id)]
+        books = [book.id async for book in price_sources(session, tenant_id)]
         begin = select(func.min(PriceVersion.valid_from_ms)).where(
             col(PriceVersion.book_id).in_(books),
             col(PriceVersion.valid_from_ms) > at,
@@ -83,7 +83,7 @@ async def offered_prices(db: Database, tenant_id: str, model: str, at_ms: int | 
 
 
 async def _pinned(session: AsyncSession, tenant_id: str, model: str, at_ms: int) -> PinnedPrices | None:
-    async for book in _books_of(session, tenant_id):
+    async for book in price_sources(session, tenant_id):
         price = await _price(session, book, model, at_ms)
         if price is not None:
             return pinned(book, price)
@@ -92,7 +92,7 @@ async def _pinned(session: AsyncSession, tenant_id: str, model: str, at_ms: int)
 
 async def gpu_price(session: AsyncSession, tenant_id: str, gpu_type: str, at_ms: int) -> GpuPrice | None:
     """Price of a GPU of this type for the tenant in a dedicated pool at a time; None: its books have none."""
-    async for book in _books_of(session, tenant_id):
+    async for book in price_sources(session, tenant_id):
         statement = (
             select(GpuPrice)
             .where(col(GpuPrice.book_id) == book.id, col(GpuPrice.tenant_id) == book.tenant_id)
@@ -107,7 +107,7 @@ async def gpu_price(session: AsyncSession, tenant_id: str, gpu_type: str, at_ms:
     return None
 
 
-async def _books_of(session: AsyncSession, tenant_id: str) -> AsyncGenerator[PriceBook]:
+async def price_sources(session: AsyncSession, tenant_id: str) -> AsyncGenerator[PriceBook]:
     """Yield the tenant's book, then its parents."""
     tenant = await session.get(Tenant, tenant_id)
     book_id = tenant.price_book_id if tenant else None

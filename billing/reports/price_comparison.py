@@ -1,5 +1,5 @@
 """Explains the difference of two months' costs in parts that add up to the nano. Pure, but for reading the
-lines.
+sums.
 
 A cell is one model's meter. The difference of a cell between the month before and the month after is split,
 in this order, into:
@@ -22,16 +22,12 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
-from sqlmodel import col, func
-
 from billing.ledger.transactions import LineKind
 from billing.money import round_half_even
 from billing.periods import PeriodWindow
 from billing.prices.rating import Meter
 from billing.reports.period_sums import OF_POOLS
-from billing.reports.usage_report import of_owner, with_owners
-from billing.tables.ledger import UsageLine
+from billing.reports.priced_sums import PricedSums, priced_sums
 from core.sql.database import Database
 
 
@@ -161,17 +157,11 @@ def sums_of(rows: Iterable[Sequence[Any]]) -> dict[PriceCell, CellSums]:
     return found
 
 
+def month_sums(sums: Iterable[PricedSums]) -> dict[PriceCell, CellSums]:
+    """A month's sums by cell, whatever the price versions."""
+    return sums_of((each.model, each.meter, each.kind, each.quantity, each.amount_nano) for each in sums)
+
+
 async def month_of(db: Database, tenant_id: str, window: PeriodWindow) -> dict[PriceCell, CellSums]:
-    """Read a month's sums by cell from a tenant's lines."""
-    group = (of_owner("model"), col(UsageLine.meter), col(UsageLine.kind))
-    statement = (
-        with_owners(select(*group, func.sum(UsageLine.quantity), func.sum(UsageLine.amount_nano)))
-        .where(
-            col(UsageLine.tenant_id) == tenant_id,
-            col(UsageLine.ended_ms) >= window.start_ms,
-            col(UsageLine.ended_ms) < window.end_ms,
-        )
-        .group_by(*group)
-    )
-    async with db.looking() as connection:
-        return sums_of((await connection.execute(statement)).all())
+    """Read a month's sums by cell."""
+    return month_sums(await priced_sums(db, tenant_id, window))

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, literal_column, or_, select, text, tuple_, union_all
+from sqlalchemy import BigInteger, case, literal_column, or_, select, text, tuple_, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlmodel import col, func
 
 from billing.ledger.transactions import MEASURES
 from billing.periods import HOUR_MS, PeriodWindow
 from billing.reports.usage_questions import (
+    OTHERS,
     Facet,
     PagePosition,
     UsageBucket,
@@ -80,8 +82,7 @@ async def usage_page(
     it takes longer than `seconds_max`."""
     async with db.short_snapshot(seconds_max) as session:
         connection = await session.connection()
-        if db.dialect != "sqlite":
-            await connection.exec_driver_sql(f"SET LOCAL work_mem = '{WORK_MIB}MB'")
+        await widen_room(connection, db.dialect)
         head = await session.get(LedgerHead, question.tenant_id) or LedgerHead(tenant_id=question.tenant_id)
         until = head.line_seq if as_of is None else min(as_of, head.line_seq)
         statement = _statement(question, after, until, head.rolled_seq).limit(rows_max + 1)
@@ -92,6 +93,12 @@ async def usage_page(
     return UsagePage(rows, until, end)
 
 
+async def widen_room(connection: AsyncConnection, dialect: str) -> None:
+    """Let this transaction's statements group a large month in memory."""
+    if dialect != "sqlite":
+        await connection.exec_driver_sql(f"SET LOCAL work_mem = '{WORK_MIB}MB'")
+
+
 def _group(question: UsageQuestion, row: Sequence[Any]) -> UsageGroup:
     group = tuple(row[1 : 1 + len(question.by)])
     usage = UsageSums("")
@@ -100,7 +107,7 @@ def _group(question: UsageQuestion, row: Sequence[Any]) -> UsageGroup:
 
 
 def _statement(question: UsageQuestion, after: PagePosition | None, until: int, rolled: int) -> Any:
-    parts = _parts(question, after, until, rolled)
+    parts = parts_of(question, after, until, rolled)
     parts = (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("parts")
     order = [parts.c.bucket, *(parts.c[f"group{number}"] for number in range(len(question.by)))]
     sums = [func.sum(parts.c[name]) for name in SUMS]
@@ -111,7 +118,7 @@ def _statement(question: UsageQuestion, after: PagePosition | None, until: int, 
     return statement.order_by(*order)
 
 
-def _parts(question: UsageQuestion, after: PagePosition | None, until: int, rolled: int) -> list[Any]:
+def parts_of(question: UsageQuestion, after: PagePosition | None, until: int, rolled: int) -> list[Any]:
     """Selects to add up: of hours and of lines."""
     start, end = question.window
     if after is not None and question.bucket is not None:
@@ -150,16 +157,16 @@ def _overlap(one: PeriodWindow, other: PeriodWindow) -> PeriodWindow:
 
 
 def _of_hours(question: UsageQuestion, after: PagePosition | None, *where: Any) -> Any:
-    columns = [OF_HOURS[each] for each in question.by]
+    columns = _told_apart(question, OF_HOURS)
     sums = [func.sum(getattr(RollupHour, name)).label(name) for name in SUMS]
     groups = _groups(question, "rollup_hour.hour_ms", "rollup_hour.hour_ms", columns)
     chosen = _chosen(question, after, OF_HOURS)
     statement = select(*groups, *sums).where(col(RollupHour.tenant_id) == question.tenant_id, *where, *chosen)
-    return statement.group_by(*groups)
+    return statement.group_by(*(literal_column(each.name) for each in groups))
 
 
 def _of_lines(question: UsageQuestion, after: PagePosition | None, sign: int, *where: Any) -> Any:
-    columns = [OF_LINES[each] for each in question.by]
+    columns = _told_apart(question, OF_LINES)
     groups = _groups(question, "usage_line.ended_ms", LINE_HOUR, columns)
     first_line = col(UsageLine.number) == 0
     counted: dict[str, Any] = {
@@ -174,7 +181,14 @@ def _of_lines(question: UsageQuestion, after: PagePosition | None, sign: int, *w
     statement = with_owners(select(*groups, *sums)).where(
         col(UsageLine.tenant_id) == question.tenant_id, *where, *chosen
     )
-    return statement.group_by(*groups)
+    return statement.group_by(*(literal_column(each.name) for each in groups))
+
+
+def _told_apart(question: UsageQuestion, columns: dict[Facet, Any]) -> list[Any]:
+    told = [columns[each] for each in question.by]
+    if question.only is not None:
+        told[0] = case((told[0].in_(question.only), told[0]), else_=OTHERS)
+    return told
 
 
 def _groups(question: UsageQuestion, at: str, hour: str, columns: Sequence[Any]) -> list[Any]:

@@ -101,9 +101,24 @@ class RollupHour(TableBase, table=True):
     amount_nano: int = Field(sa_type=BigInteger)
 
 
+class RollupPrice(TableBase, table=True):
+    """Sums of a tenant's lines by hour (as in RollupHour), model, meter, kind and the price version that
+    priced them."""
+
+    tenant_id: str = Field(primary_key=True)
+    hour_ms: int = Field(primary_key=True, sa_type=BigInteger)
+    model: str = Field(primary_key=True)
+    meter: str = Field(primary_key=True)
+    kind: str = Field(primary_key=True)
+    price_book_id: str = Field(primary_key=True)
+    price_version: int = Field(primary_key=True, sa_type=BigInteger)
+    quantity: int = Field(sa_type=BigInteger)
+    amount_nano: int = Field(sa_type=BigInteger)
+
+
 class LedgerHead(TableBase, table=True):
     """The end of a tenant's books. Its row is the lock that every writer of them takes. `rolled_seq`: the
-    last line that is in the rollups; `closed_ms`: the end of the last closed month."""
+    last line that is in the rollups of both kinds; `closed_ms`: the end of the last closed month."""
 
     tenant_id: str = Field(primary_key=True)
     txn_seq: int = Field(default=0, sa_type=BigInteger)

@@ -35,8 +35,8 @@ AUDIT = "audit_head audit_log audit_state"
 RECONCILIATION = "recon_item recon_mark"
 # Tables from which Redis' counts of money are seeded, and those that rule a tenant's requests.
 SUMS = (
-    "usage_event usage_line rollup_hour ledger_head wallet wallet_grant wallet_use wallet_owed budget_spent "
-    "budget_watermark budget_alert noisy_finding pool_owner"
+    "usage_event usage_line rollup_hour rollup_price ledger_head wallet wallet_grant wallet_use wallet_owed "
+    "budget_spent budget_watermark budget_alert noisy_finding pool_owner"
 )
 REFUSALS = "refusal_minute refusal_hour refusal_mark"
 BOOKS = (
@@ -72,16 +72,16 @@ POOL_NAMES = {"pool": "pool"}  # whether there is one
 # Books that operations of each kind of console write and read.
 BOOKED_BY_STAFF = (
     "ledger_head ledger_txn ledger_entry wallet wallet_grant wallet_use wallet_owed usage_line rollup_hour "
-    "budget_spent budget_watermark budget_alert outbox pool_owner commitment gpu_cost cost_center "
-    "project_cost_center"
+    "rollup_price budget_spent budget_watermark budget_alert outbox pool_owner commitment gpu_cost "
+    "cost_center project_cost_center"
 )
 READ_BY_STAFF = (
     f"{REFUSALS} usage_event usage_quarantine noisy_finding alert_target period_close charge pool_interval "
     "engine_hour ended_hour"
 )
 READ_BY_MEMBERS = (
-    "usage_event usage_line usage_quarantine rollup_hour ledger_head ledger_txn ledger_entry wallet "
-    "wallet_grant wallet_use wallet_owed budget_spent budget_watermark refusal_minute refusal_hour "
+    "usage_event usage_line usage_quarantine rollup_hour rollup_price ledger_head ledger_txn ledger_entry "
+    "wallet wallet_grant wallet_use wallet_owed budget_spent budget_watermark refusal_minute refusal_hour "
     "period_close commitment charge pool_interval pool_owner"
 )
 VERSION = "alembic_version"  # each process checks that the schema is its own

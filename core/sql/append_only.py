@@ -14,7 +14,7 @@ MARK = "_only_grows_"
 FUNCTION = "parley_only_grows"
 
 # Derived from tables that only grow: a rebuild may empty them.
-DERIVED = "rollup_hour budget_spent budget_watermark wallet_owed"
+DERIVED = "rollup_hour rollup_price budget_spent budget_watermark wallet_owed"
 # Present state, queues and marks: changed in place. Ends of chains too: derived again from their rows they
 # would hide that some were cut off.
 STATE = (

@@ -58,6 +58,13 @@ def test_a_forecast_is_nearer_than_a_straight_line():
         assert found[f"error, {part}"] < found[f"error of a straight line, {part}"]
 
 
+def test_the_parts_of_a_bridge_add_up():
+    """Of each pair of months, whatever is in them."""
+    found = figures("bridge", "--pairs", "50")
+    assert found["pairs of months whose parts add up exactly"] == 50
+    assert found["largest remainder"] == 0
+
+
 @pytest.mark.long
 def test_a_gateway_relays_every_token():
     """All tokens arrive in order; the figure is per CPU second of the gateway."""

@@ -18,7 +18,7 @@ from admin.backup.backup import BackupReport
 from admin.backup.manifest import CopiedDatabase, Manifest
 from admin.backup.restore_report import RestoreReport
 from chaos.__main__ import bench
-from chaos.bench import backup, console, fairness, forecast, masks, move_tenant, seams
+from chaos.bench import backup, bridge, console, fairness, forecast, masks, move_tenant, seams
 from chaos.bench.engine_testbed import BenchEngine
 from chaos.bench.fairness import jain
 from chaos.bench.session import capacity, drain, relay
@@ -70,6 +70,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
     """Of each builder: figures whose goals are all reached, and such of which every one is missed."""
     return {
         "sessions": (sessions(40 * 1024), sessions(40 * 1024 + 1)),
+        "bridge": (bridge.figures_of([0, 0]), bridge.figures_of([0, 1])),
         "console": (answered(300.0), answered(300.1)),
         "forecast": (forecast_at(90, 80), forecast_at(79, 100)),
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),

@@ -93,6 +93,14 @@ def _usage() -> None:
         ),
     )
     op.create_index("ix_rollup_hour_pool", "rollup_hour", ["pool", "hour_ms"])
+    op.create_table(
+        "rollup_price",
+        *text_keys("tenant_id"),
+        *number_keys("hour_ms"),
+        *text_keys("model", "meter", "kind", "price_book_id"),
+        *number_keys("price_version"),
+        *numbers("quantity", "amount_nano"),
+    )
 
 
 def _ledger() -> None:

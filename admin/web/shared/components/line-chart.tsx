@@ -2,6 +2,7 @@
 
 import { useEffect, useId, useLayoutEffect, useRef, useState, type KeyboardEvent, type PointerEvent } from "react";
 import { clock, count } from "../format";
+import { axisOf } from "../ticks";
 import "./line-chart.css";
 
 export type ChartLine = { name: string; values: readonly (number | null)[]; colour: string; dashed?: boolean; filled?: boolean };
@@ -39,8 +40,7 @@ function Drawing({ times, lines, label }: { times: readonly string[]; lines: rea
     return () => watching.disconnect();
   }, []);
   const most = Math.max(1, ...lines.flatMap((line) => line.values.map((value) => value ?? 0)));
-  const ticks = ticksOf(most);
-  const top = ticks.at(-1) ?? 1;
+  const { ticks, high: top } = axisOf(0, most);
   const last = Math.max(1, times.length - 1);
   const x = (index: number) => LEFT + (index / last) * (width - LEFT - 8);
   const y = (value: number) => TOP + (1 - value / top) * (HEIGHT - TOP - BOTTOM);
@@ -104,14 +104,6 @@ function runsOf(values: readonly (number | null)[]): [number, number][][] {
     runs.at(-1)?.push([index, value]);
   });
   return runs;
-}
-
-/** Round values of an axis from 0 to at least the largest value: at most six. */
-function ticksOf(most: number): number[] {
-  const rough = most / 4;
-  const size = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(1, ([1, 2, 2.5, 5, 10].find((each) => each * size >= rough) ?? 10) * size);
-  return Array.from({ length: Math.ceil(most / step) + 1 }, (_, index) => index * step);
 }
 
 /** Indices whose time is written below: of minutes each fifth, of hours each fourth, fewer where it is narrow. */

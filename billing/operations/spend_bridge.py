@@ -1,0 +1,162 @@
+"""The operation that explains why a month costs more or less than the one before it."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.ledger.transactions import LineKind
+from billing.operations.spend_month import SPENT_FROM, AskMonth, SpendMonth, spend_month_of
+from billing.periods import PeriodWindow, month_text
+from billing.reports.bridge_windows import BridgeAgainst, BridgeSpan, BridgeSpans, bridge_spans
+from billing.reports.bridge_words import BridgeFacts, Corrected, bridge_words
+from billing.reports.price_comparison import compare, month_sums, total
+from billing.reports.priced_sums import PricedSums, corrections_in, priced_sums
+from billing.tables.tenants import PLATFORM, PriceVersion
+from billing.unit_of_work.units import Look
+from core.errors import bad_request
+from core.operations import PAYERS, STAFF, MoneyAmount, Uses, operation
+
+
+class AskBridge(AskMonth, frozen=True, kw_only=True):
+    """Which month, and what of the month before it."""
+
+    against: Annotated[
+        BridgeAgainst | None,
+        Meta(
+            description="With the same days of the month before, or with all of that month; by default the "
+            "same days of a month that runs, else all of it."
+        ),
+    ] = None
+
+
+class SpanBill(msgspec.Struct, frozen=True):
+    """What a span of days cost. `name`: like "1 to 17 November"."""
+
+    month: str
+    name: str
+    days: int
+    cost: MoneyAmount
+
+
+class BridgePart(StrEnum):
+    """A part of the difference, in the order in which they are taken."""
+
+    VOLUME = "volume"
+    MIX = "mix"
+    PRICE = "price"
+    TIERS = "tiers"
+    CORRECTIONS = "corrections"
+
+
+class BridgeStep(msgspec.Struct, frozen=True):
+    """A part of the difference, and why."""
+
+    part: BridgePart
+    why: str
+    amount: MoneyAmount
+
+
+class SpendBridge(msgspec.Struct, frozen=True, kw_only=True):
+    """Two spans of days, and the parts of their difference, which add up to the nano. `open_day`: the day
+    that runs is left out."""
+
+    tenant: str
+    against: BridgeAgainst
+    before: SpanBill
+    after: SpanBill
+    open_day: bool
+    difference: MoneyAmount
+    steps: list[BridgeStep]
+
+
+@operation(
+    "spend.bridge",
+    "GET /tenants/{tenant}/spend/bridge",
+    may=STAFF | PAYERS,
+    uses=Uses(reads=f"{SPENT_FROM} price_version"),
+)
+async def show_bridge(look: Look, ask: AskBridge) -> SpendBridge:
+    """Explain why a month costs more or less than the month before, in parts that add up to the nano."""
+    month = await spend_month_of(look, ask)
+    try:
+        spans = bridge_spans(month.calendar, month.number, ask.against, month.now_ms)
+    except ValueError as error:
+        raise bad_request(f"there is no month before {month.text}", field="month") from error
+    sums = [await priced_sums(look.db, month.tenant_id, each.window) for each in (spans.before, spans.after)]
+    facts = await _facts(look, month, spans, sums)
+    found = total(compare(facts.before, facts.after).values())
+    words = bridge_words(facts)
+    return SpendBridge(
+        tenant=month.tenant_id,
+        against=spans.against,
+        before=_bill(spans.before, found.before_nano),
+        after=_bill(spans.after, found.after_nano),
+        open_day=spans.open_day,
+        difference=MoneyAmount.of(found.difference_nano),
+        steps=[
+            BridgeStep(part, words[part.value], MoneyAmount.of(getattr(found, f"{part.value}_nano")))
+            for part in BridgePart
+        ],
+    )
+
+
+def _bill(span: BridgeSpan, nano: int) -> SpanBill:
+    return SpanBill(month_text(span.month), span.name, span.days, MoneyAmount.of(nano))
+
+
+async def _facts(
+    look: Look, month: SpendMonth, spans: BridgeSpans, sums: Sequence[Sequence[PricedSums]]
+) -> BridgeFacts:
+    earlier = month.calendar.window(month.number - 1)
+    tiers = await priced_sums(look.db, month.tenant_id, earlier, LineKind.TRUE_UP)
+    versions = {(each.book, each.version) for each in sums[1] if each.book}
+    async with look.db.session() as session:
+        version = await _newest(session, month, versions, spans.before.window.start_ms)
+    return BridgeFacts(
+        before=month_sums(sums[0]),
+        after=month_sums(sums[1]),
+        months=(spans.before.month, spans.after.month),
+        closed=month.number in month.calendar.closed,
+        tiers_before_nano=sum(each.tiers_nano for each in month_sums(tiers).values()),
+        version=version,
+        corrected=(
+            await _corrected(look, month, spans.before.window),
+            await _corrected(look, month, spans.after.window),
+        ),
+    )
+
+
+async def _corrected(look: Look, month: SpendMonth, window: PeriodWindow) -> Corrected:
+    days: dict[str, int] = {}
+    for each in await corrections_in(look.db, month.tenant_id, window):
+        day = month.date_of(each.hour_ms).isoformat()
+        days[day] = days.get(day, 0) + each.amount_nano
+    return sorted(days.items())
+
+
+async def _newest(
+    session: AsyncSession, month: SpendMonth, used: Iterable[tuple[str, int]], since_ms: int
+) -> tuple[int, str] | None:
+    """The newest of these versions that began after the earlier span did, and when."""
+    found: list[tuple[int, int]] = []
+    for book, number in sorted(used):
+        statement = select(PriceVersion.valid_from_ms).where(
+            col(PriceVersion.book_id) == book,
+            col(PriceVersion.version) == number,
+            col(PriceVersion.tenant_id).in_((PLATFORM, month.tenant_id)),
+        )
+        began = (await session.exec(statement)).first()
+        if began is not None and began > since_ms:
+            found.append((began, number))
+    if not found:
+        return None
+    began, number = max(found)
+    return number, month.date_of(began).isoformat()
+
+
+OPERATIONS = (show_bridge,)

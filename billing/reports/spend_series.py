@@ -1,0 +1,159 @@
+"""A month's cost and tokens by day, of the groups that cost most; all others are one sum. Reads only.
+
+The database finds the groups and adds up the rest, so that an answer is small whatever a tenant has: a
+million users are five of them, "other" and those of nobody.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from sqlalchemy import case, literal_column, or_, select, union_all
+from sqlmodel import func
+
+from billing.periods import PeriodWindow
+from billing.reports.usage_pages import parts_of, widen_room
+from billing.reports.usage_questions import OTHERS, UsageBucket, UsageQuestion
+from billing.tables.ledger import LedgerHead
+from core.sql.database import Database
+
+TOP = 5
+NOBODY = ""
+TOKENS = ("input_uncached", "input_cached", "output_text", "output_reasoning")
+
+
+class SpendSums(NamedTuple):
+    """Cost and tokens."""
+
+    amount_nano: int = 0
+    tokens: int = 0
+
+    def plus(self, other: "SpendSums") -> "SpendSums":
+        """Their sum."""
+        return SpendSums(self.amount_nano + other.amount_nano, self.tokens + other.tokens)
+
+
+@dataclass(frozen=True)
+class SeriesGroup:
+    """One group: its month, and its days that have anything."""
+
+    id: str
+    month: SpendSums
+    days: dict[int, SpendSums] = field(default_factory=dict[int, SpendSums])
+
+
+@dataclass(frozen=True)
+class DailySeries:
+    """`top`: most expensive first; `nobody`: of no such group; `others`: all groups but these, of which there
+    are `more`. `total`: of them all; `days`: the same by day."""
+
+    top: list[SeriesGroup]
+    nobody: SeriesGroup | None
+    others: SeriesGroup
+    more: int
+    total: SpendSums
+    days: dict[int, SpendSums]
+
+    @classmethod
+    def empty(cls) -> "DailySeries":
+        """Nothing at all."""
+        return assembled((), 0, (), 0)
+
+
+async def daily_series(db: Database, question: UsageQuestion, since_ms: int) -> DailySeries:
+    """Read a window's days by one fact (`question.by`). `days` has totals from `since_ms` on."""
+    earlier = PeriodWindow(min(since_ms, question.window.start_ms), question.window.end_ms)
+    async with db.snapshot() as session:
+        connection = await session.connection()
+        await widen_room(connection, db.dialect)
+        head = await session.get(LedgerHead, question.tenant_id) or LedgerHead(tenant_id=question.tenant_id)
+        seqs = head.line_seq, head.rolled_seq
+        ranked: list[Any] = list((await connection.execute(_ranked(question, seqs))).all())
+        shown = tuple(str(row.group0) for row in ranked if row.group0 != NOBODY)[:TOP]
+        by_day = replace(question, window=earlier, bucket=UsageBucket.DAY, only=(*shown, NOBODY))
+        rows: list[Any] = list((await connection.execute(_by_day(by_day, seqs))).all())
+    groups = int(ranked[0].groups) if ranked else 0
+    sums = [
+        (int(day), str(id), SpendSums(int(nano or 0), int(tokens or 0))) for day, id, nano, tokens in rows
+    ]
+    return assembled(shown, groups, sums, question.window.start_ms)
+
+
+def assembled(
+    shown: Sequence[str], groups: int, rows: Sequence[tuple[int, str, SpendSums]], start_ms: int
+) -> DailySeries:
+    """The series of rows of (day, group, sums), in which OTHERS is the group of all that are not shown.
+    `groups`: how many have anything, nobody's apart. Days before `start_ms` are of `days` alone. Pure."""
+    found = {id: SeriesGroup(id, SpendSums()) for id in (*shown, NOBODY, OTHERS)}
+    days: dict[int, SpendSums] = {}
+    total = SpendSums()
+    for day, id, sums in rows:
+        days[day] = days.get(day, SpendSums()).plus(sums)
+        if day < start_ms:
+            continue
+        group = found[id]
+        group.days[day] = group.days.get(day, SpendSums()).plus(sums)
+        found[id] = replace(group, month=group.month.plus(sums))
+        total = total.plus(sums)
+    nobody = found[NOBODY] if any(sums != SpendSums() for sums in found[NOBODY].days.values()) else None
+    top = [found[id] for id in shown]
+    return DailySeries(top, nobody, found[OTHERS], max(0, groups - len(shown)), total, days)
+
+
+def _ranked(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
+    """Rows of the groups that cost most: (group0, groups); `groups`: how many there are, without nobody's."""
+    parts = _parts(question, seqs)
+    nano, tokens = func.sum(parts.c.amount_nano), func.sum(_tokens(parts))
+    statement: Any = select(parts.c.group0, nano.label("nano"), tokens.label("tokens"))
+    seen = [func.sum(parts.c[name]) != 0 for name in ("requests", "amount_nano", *TOKENS)]
+    found = statement.group_by(parts.c.group0).having(or_(*seen)).subquery("found")
+    groups: Any = func.sum(case((found.c.group0 == NOBODY, 0), else_=1)).over().label("groups")
+    order = found.c.nano.desc(), found.c.tokens.desc(), found.c.group0
+    return select(found.c.group0, groups).order_by(*order).limit(TOP + 1)
+
+
+def _by_day(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
+    """Rows of (day, group, nano, tokens)."""
+    parts = _parts(question, seqs)
+    sums = func.sum(parts.c.amount_nano), func.sum(_tokens(parts))
+    return select(parts.c.bucket, parts.c.group0, *sums).group_by(parts.c.bucket, parts.c.group0)
+
+
+def _parts(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
+    parts = parts_of(question, None, *seqs)
+    return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("parts")
+
+
+def _tokens(parts: Any) -> Any:
+    first, *others = (func.coalesce(parts.c[name], literal_column("0")) for name in TOKENS)
+    for each in others:
+        first += each
+    return first
+
+
+class AddedGroup(NamedTuple):
+    """What a group cost in a window, and in the one that it is set against."""
+
+    id: str
+    now_nano: int
+    was_nano: int
+
+
+async def most_added(db: Database, question: UsageQuestion, before: PeriodWindow) -> AddedGroup | None:
+    """The group (of the question's one fact, nobody's apart) that cost so much more in the question's window
+    than in the one before as no other."""
+    async with db.snapshot() as session:
+        connection = await session.connection()
+        head = await session.get(LedgerHead, question.tenant_id) or LedgerHead(tenant_id=question.tenant_id)
+        seqs = head.line_seq, head.rolled_seq
+        now, was = _parts(question, seqs), _parts(replace(question, window=before), seqs)
+        none = literal_column("0")
+        both = union_all(
+            select(now.c.group0, now.c.amount_nano.label("now"), none.label("was")),
+            select(was.c.group0, none, was.c.amount_nano),
+        ).subquery("both")
+        sums = func.sum(both.c.now).label("now"), func.sum(both.c.was).label("was")
+        statement: Any = select(both.c.group0, *sums).where(both.c.group0 != NOBODY).group_by(both.c.group0)
+        order = (func.sum(both.c.now) - func.sum(both.c.was)).desc(), both.c.group0
+        row: Any = (await connection.execute(statement.order_by(*order).limit(1))).first()
+    return None if row is None else AddedGroup(str(row[0]), int(row[1] or 0), int(row[2] or 0))
