@@ -24,6 +24,7 @@ export function Fills({ id }: { id: string }) {
       <Pattern id={id} tone={5} path="M-1 5 L1 7 M0 0 L6 6 M5 -1 L7 1" />
       <Pattern id={id} tone="nobody" path="M-1 5 L1 7 M0 0 L6 6 M5 -1 L7 1" />
       <Pattern id={id} tone="idle" path="M-1 1 L1 -1 M0 6 L6 0 M5 7 L7 5" colour="var(--text)" />
+      <Pattern id={id} tone="more" path="M-1 1 L1 -1 M0 6 L6 0 M5 7 L7 5" colour="var(--text)" />
       <pattern id={`${id}-3`} width="8" height="8" patternUnits="userSpaceOnUse">
         <rect width="8" height="8" fill={COLOURS[3]} /><circle cx="2" cy="2" r="1.1" fill="var(--page)" opacity="0.7" /><circle cx="6" cy="6" r="1.1" fill="var(--page)" opacity="0.7" />
       </pattern>
@@ -31,10 +32,10 @@ export function Fills({ id }: { id: string }) {
   );
 }
 
-function Pattern({ id, tone, path, colour = "var(--page)" }: { id: string; tone: Tone; path: string; colour?: string }) {
+function Pattern({ id, tone, path, colour = "var(--page)" }: { id: string; tone: Tone | "more"; path: string; colour?: string }) {
   return (
     <pattern id={`${id}-${tone}`} width="6" height="6" patternUnits="userSpaceOnUse">
-      <rect width="6" height="6" fill={COLOURS[tone]} /><path d={path} stroke={colour} strokeWidth="1.2" opacity="0.6" />
+      <rect width="6" height="6" fill={tone === "more" ? "var(--line-strong)" : COLOURS[tone]} /><path d={path} stroke={colour} strokeWidth="1.2" opacity="0.6" />
     </pattern>
   );
 }

@@ -29,7 +29,7 @@ export function StackedBars({ days, tones, marks = [], at, onAt, label, tick }: 
   const [box, width] = useWidth();
   const axis = axisOf(Math.min(0, ...days.map((day) => summed(day, (value) => value < 0))), Math.max(0, ...days.map((day) => summed(day, (value) => value > 0))));
   const left = 12 + 7 * Math.max(...axis.ticks.map((each) => tick(each).length));
-  const band = (width - left - RIGHT) / Math.max(1, days.length);
+  const band = Math.max(1, width - left - RIGHT) / Math.max(1, days.length);
   const bar = Math.max(2, Math.min(40, band * 0.76));
   const x = (day: number) => left + band * day + band / 2;
   const y = (value: number) => TOP + ((axis.high - value) / (axis.high - axis.low)) * (HEIGHT - TOP - BOTTOM);
