@@ -10,7 +10,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.ledger.transactions import LineKind
-from billing.operations.spend_month import SPENT_FROM, AskMonth, SpendMonth, spend_month_of
+from billing.operations.spend_month import SPENT_FROM, AskMonth, ReportedMonth, reported_month
 from billing.periods import PeriodWindow, month_text
 from billing.reports.bridge_windows import BridgeAgainst, BridgeSpan, BridgeSpans, bridge_spans
 from billing.reports.bridge_words import BridgeFacts, Corrected, bridge_words
@@ -82,7 +82,7 @@ class SpendBridge(msgspec.Struct, frozen=True, kw_only=True):
 )
 async def show_bridge(look: Look, ask: AskBridge) -> SpendBridge:
     """Explain why a month costs more or less than the month before, in parts that add up to the nano."""
-    month = await spend_month_of(look, ask)
+    month = await reported_month(look, ask)
     try:
         spans = bridge_spans(month.calendar, month.number, ask.against, month.now_ms)
     except ValueError as error:
@@ -110,7 +110,7 @@ def _bill(span: BridgeSpan, nano: int) -> SpanBill:
 
 
 async def _facts(
-    look: Look, month: SpendMonth, spans: BridgeSpans, sums: Sequence[Sequence[PricedSums]]
+    look: Look, month: ReportedMonth, spans: BridgeSpans, sums: Sequence[Sequence[PricedSums]]
 ) -> BridgeFacts:
     earlier = month.calendar.window(month.number - 1)
     tiers = await priced_sums(look.db, month.tenant_id, earlier, LineKind.TRUE_UP)
@@ -131,7 +131,7 @@ async def _facts(
     )
 
 
-async def _corrected(look: Look, month: SpendMonth, window: PeriodWindow) -> Corrected:
+async def _corrected(look: Look, month: ReportedMonth, window: PeriodWindow) -> Corrected:
     days: dict[str, int] = {}
     for each in await corrections_in(look.db, month.tenant_id, window):
         day = month.date_of(each.hour_ms).isoformat()
@@ -140,7 +140,7 @@ async def _corrected(look: Look, month: SpendMonth, window: PeriodWindow) -> Cor
 
 
 async def _newest(
-    session: AsyncSession, month: SpendMonth, used: Iterable[tuple[str, int]], since_ms: int
+    session: AsyncSession, month: ReportedMonth, used: Iterable[tuple[str, int]], since_ms: int
 ) -> tuple[int, str] | None:
     """The newest of these versions that began after the earlier span did, and when."""
     found: list[tuple[int, int]] = []

@@ -6,7 +6,7 @@ import msgspec
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.operations.spend_month import SPENT_FROM, AskMonth, spend_month_of
+from billing.operations.spend_month import SPENT_FROM, AskMonth, reported_month
 from billing.prices.book import ANY_MODEL
 from billing.reports.cache_savings import CacheSaving, cache_savings
 from billing.reports.priced_sums import PricedSums, priced_sums
@@ -48,7 +48,7 @@ class SpendCache(msgspec.Struct, frozen=True, kw_only=True):
 )
 async def show_cache(look: Look, ask: AskMonth) -> SpendCache:
     """Show what a month's input from the cache saved, by the price that each request had pinned."""
-    month = await spend_month_of(look, ask)
+    month = await reported_month(look, ask)
     sums = await priced_sums(look.db, month.tenant_id, month.window)
     async with look.db.session() as session:
         prices = await _input_prices(session, month.tenant_id, sums)

@@ -21,7 +21,7 @@ class AskMonth(NameTenant, frozen=True, kw_only=True):
     ] = None
 
 
-class SpendMonth(NamedTuple):
+class ReportedMonth(NamedTuple):
     """The month of a question. `number`: as calendars count; `window`: all of it."""
 
     tenant_id: str
@@ -45,13 +45,13 @@ class SpendMonth(NamedTuple):
         return local_date(self.calendar, at_ms)
 
 
-async def spend_month_of(look: Look, ask: AskMonth) -> SpendMonth:
+async def reported_month(look: Look, ask: AskMonth) -> ReportedMonth:
     """Look up whose month it is. Raises Refused."""
     owner = await look.tenant(ask.tenant)
     calendar, now = await calendar_of(look.db, owner), look.now_ms()
     text = ask.month or month_text(calendar.month_at(now))
     window = window_of_month(text, calendar, "month")
-    return SpendMonth(owner.tenant_id, calendar, month_of(text), window, now)
+    return ReportedMonth(owner.tenant_id, calendar, month_of(text), window, now)
 
 
 def local_date(calendar: Calendar, at_ms: int) -> date:

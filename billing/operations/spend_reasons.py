@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
-from billing.operations.spend_month import SpendMonth
+from billing.operations.spend_month import ReportedMonth
 from billing.periods import PeriodWindow
 from billing.reports.price_changes import changed_words, price_changes
 from billing.reports.priced_sums import corrections_in, models_used
@@ -28,7 +28,7 @@ PRICE_WEIGHT = 0
 
 
 async def marks_of(
-    look: Look, month: SpendMonth, days: Sequence[PeriodWindow], found: DailySeries
+    look: Look, month: ReportedMonth, days: Sequence[PeriodWindow], found: DailySeries
 ) -> tuple[list[LetteredMark], int]:
     """The marks of a month's days, and how many smaller ones have no letter."""
     if not days:
@@ -42,7 +42,7 @@ async def marks_of(
     return lettered([*marks, *correction_marks(by_day), *await _jumps(look, month, days, found)])
 
 
-async def _prices(look: Look, month: SpendMonth, window: PeriodWindow) -> list[DayMark]:
+async def _prices(look: Look, month: ReportedMonth, window: PeriodWindow) -> list[DayMark]:
     """Marks of the price versions that began and changed what was used."""
     async with look.db.session() as session:
         changes = await price_changes(session, month.tenant_id, window)
@@ -59,7 +59,7 @@ async def _prices(look: Look, month: SpendMonth, window: PeriodWindow) -> list[D
 
 
 async def _jumps(
-    look: Look, month: SpendMonth, days: Sequence[PeriodWindow], found: DailySeries
+    look: Look, month: ReportedMonth, days: Sequence[PeriodWindow], found: DailySeries
 ) -> list[DayMark]:
     """Marks of days that jumped, where one key or else one user explains it."""
     costs: dict[date, int] = {}

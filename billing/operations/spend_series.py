@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from billing.operations.spend_month import SPENT_FROM, AskMonth, SpendMonth, spend_month_of
+from billing.operations.spend_month import SPENT_FROM, AskMonth, ReportedMonth, reported_month
 from billing.operations.spend_reasons import marks_of, shown_names
 from billing.periods import Calendar, PeriodWindow
 from billing.reports.bridge_windows import days_in
@@ -111,7 +111,7 @@ class SpendSeries(msgspec.Struct, frozen=True, kw_only=True):
 )
 async def show_series(look: Look, ask: AskSeries) -> SpendSeries:
     """Show a month's cost and tokens by day of the five groups that cost most, and what explains jumps."""
-    month = await spend_month_of(look, ask)
+    month = await reported_month(look, ask)
     days = [day for day in days_in(month.calendar, month.number) if day.start_ms <= month.now_ms]
     if not days:
         found = DailySeries.empty()
@@ -150,7 +150,7 @@ def _week_before(calendar: Calendar, at_ms: int) -> int:
     return max(0, at_ms)
 
 
-def _day(month: SpendMonth, day: PeriodWindow, found: DailySeries) -> SeriesDay:
+def _day(month: ReportedMonth, day: PeriodWindow, found: DailySeries) -> SeriesDay:
     sums = found.days.get(day.start_ms, SpendSums())
     return SeriesDay(
         month.date_of(day.start_ms).isoformat(), day.end_ms > month.now_ms, SeriesAmount.of(sums)
