@@ -47,7 +47,7 @@ class SecondFactor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Me(msgspec.Struct, frozen=True):
     """Who calls. `may`: operations of their role; `csrf`: what a page sends as X-Parley-Csrf on writes;
-    `second_factor`: whether writes wait for a code."""
+    `second_factor`: whether writes wait for a code; `gateway`: the URL that keys are used at."""
 
     side: str
     name: str
@@ -58,6 +58,7 @@ class Me(msgspec.Struct, frozen=True):
     may: list[str]
     csrf: str | None
     second_factor: Literal["shown", "needed"]
+    gateway: str
 
 
 class EndedBrowser(msgspec.Struct, frozen=True):

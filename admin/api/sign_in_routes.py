@@ -19,6 +19,7 @@ from billing.api import NewPersonSession, OperationActor, SignedInPerson, SignIn
 from core.errors import Refusal, Refused, bad_request, forbidden
 from core.network.addresses import address_of
 from core.operations import Operation
+from core.web.local_urls import gateway_url
 from server.api import CallRates, origin_allowed
 
 
@@ -127,6 +128,7 @@ class SignInRoutes:
             may=may,
             csrf=self._callers.csrf_of(who) if who else None,
             second_factor="shown" if actor.second_factor else "needed",
+            gateway=gateway_url(self._stores.settings),
         )
 
 

@@ -12,7 +12,8 @@ from billing.cli.cancel import facts_of as cancel_facts
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.operations import keys
-from billing.operations.keys import CreateKey, LinkKey, ListedKey, ListKeys, NameKey, NewKey, RotateKey
+from billing.operations.key_facts import ListedKey, NewKey
+from billing.operations.keys import CreateKey, EditKey, LinkKey, ListKeys, NameKey, RotateKey
 from billing.tenants.keys import KeyState
 from core.clock import now_ms
 from core.terminal.terminal import print_line
@@ -69,6 +70,20 @@ def list_keys_command(ask: ListKeys, how: CommandTerms) -> None:
         )
 
 
+@keys_command.command("show")
+@asks(keys.show_key, arguments=KEY)
+def show_key_command(ask: NameKey, how: CommandTerms) -> None:
+    """Show KEY (its id or prefix), and how many requests it served in the last hour."""
+    show(facts_of(answered(keys.show_key, ask, how), how.as_json), how.as_json)
+
+
+@keys_command.command("edit")
+@asks(keys.edit_key, arguments=KEY, options={"scopes": {"names": ["--scope"]}})
+def edit_key_command(ask: EditKey, how: CommandTerms) -> None:
+    """Give KEY (its id or prefix) another name, or other scopes. Its secret stays as it is."""
+    show(facts_of(answered(keys.edit_key, ask, how), how.as_json), how.as_json)
+
+
 @keys_command.command("rotate")
 @asks(keys.rotate_key, arguments=KEY, options={"overlap_hours": {"show_default": True}})
 def rotate_key_command(ask: RotateKey, how: CommandTerms) -> None:
@@ -123,6 +138,7 @@ def _lines(listed: Sequence[ListedKey]) -> list[dict[str, Any]]:
             "scopes": key.scopes,
             "created": key.created,
             "expires": key.expires,
+            "last_used": key.last_used,
             "successor": prefixes.get(key.successor or "", ""),
             "state": key.state.value,
         }

@@ -16,6 +16,7 @@ from billing.operations.people_facts import (
     NameSession,
     NameToken,
     SetRole,
+    WhichAdmins,
     WhichPeople,
 )
 from core.terminal.terminal import print_line
@@ -40,6 +41,14 @@ def list_command(ask: WhichPeople, how: CommandTerms) -> None:
     """List the platform's staff, or with --tenant a tenant's members."""
     rows = [facts_of(each, how.as_json) for each in all_pages(people.list_people, ask, how)]
     show_table(rows, how.as_json, OF_STAFF)
+
+
+@people_command.command("admins")
+@asks(people.list_admins, omitted=("limit", "after"))
+def admins_command(ask: WhichAdmins, how: CommandTerms) -> None:
+    """List a tenant's admins by name, whom its members may ask."""
+    rows = [facts_of(each, how.as_json) for each in all_pages(people.list_admins, ask, how)]
+    show_table(rows, how.as_json, "it has no admin: see `parley people invite --help`")
 
 
 @people_command.command("show")

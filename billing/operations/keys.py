@@ -1,21 +1,29 @@
-"""Operations on API keys: creating, listing, rotating and revoking them, and links that sign a browser in."""
+"""Operations on API keys: made, listed, edited, rotated and revoked, and links that sign a browser in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from sqlmodel import col, select
 
+from billing.operations.key_facts import (
+    ApiKeyFacts,
+    ListedKey,
+    NewKey,
+    ShownKey,
+    facts_of_key,
+    listed_keys,
+)
 from billing.operations.shared_fields import AUDIT, CONTROL, Priority, TenantName
+from billing.reports.key_use import requests_of_late
 from billing.tables.tenants import ApiKey
 from billing.tenants import keys, tenancy
 from billing.tenants.key_links import key_for_link
-from billing.tenants.keys import USAGE_SCOPES, KeyState, key_state, no_such_key, successors
+from billing.tenants.keys import USAGE_SCOPES, find_key, no_such_key
 from billing.tenants.sign_in_links import make_link_code
-from billing.tenants.users import known_users
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
@@ -25,7 +33,7 @@ from core.sql.database import Database
 from core.web.local_urls import gateway_url
 
 KEY_EDITORS = OPERATORS | DEVELOPERS
-KEY_READERS = KEY_EDITORS | {Role.SUPPORT, Role.VIEWER}
+KEY_READERS = KEY_EDITORS | {Role.SUPPORT, Role.BILLING, Role.VIEWER}
 HOUR_SECONDS = 3600
 OVERLAP_HOURS_MAX = 720
 
@@ -84,6 +92,15 @@ class NameKey(msgspec.Struct, frozen=True, kw_only=True):
     key: KeyName
 
 
+class EditKey(NameKey, frozen=True, kw_only=True):
+    """What to change; what is not named stays as it is."""
+
+    name: Annotated[str | UnsetType, Meta(description="What the key is for.")] = UNSET
+    scopes: Annotated[
+        list[KeyScope] | UnsetType, Meta(description="All that it may from now on. Several: once each.")
+    ] = UNSET
+
+
 class RotateKey(NameKey, frozen=True, kw_only=True):
     """Which key, and for how long the old one works beside the new one."""
 
@@ -101,38 +118,6 @@ class LinkKey(NameKey, frozen=True, kw_only=True):
         str,
         Meta(description="Where browsers reach Parley. By default as `parley up` or the settings say."),
     ] = ""
-
-
-class ApiKeyFacts(msgspec.Struct, frozen=True):
-    """A key. `user`: the name of whom it is bound to; empty: it names users itself."""
-
-    key: str
-    prefix: str
-    name: str
-    tenant: str
-    project: str
-    user: str
-    shared: bool
-    scopes: list[str]
-    priority_max: str
-    created: str | None
-    expires: str | None
-    revoked: str | None
-    rotated_from: str | None
-
-
-class ListedKey(ApiKeyFacts, frozen=True):
-    """A key in a list. `successor`: the id of the key that it was rotated to."""
-
-    successor: str | None
-    state: KeyState
-
-
-class NewKey(msgspec.Struct, frozen=True):
-    """A new key and its secret, which is stored nowhere."""
-
-    secret: Secret
-    key: ApiKeyFacts
 
 
 class SignInAddress(msgspec.Struct, frozen=True):
@@ -169,32 +154,64 @@ async def create_key(change: Change, ask: CreateKey) -> NewKey:
         keys_max=change.settings.keys_per_tenant_max,
         users_max=change.settings.users_per_tenant_max,
     )
-    return NewKey(Secret(secret), await _facts(change.db, row))
+    return NewKey(Secret(secret), await facts_of_key(change.db, row))
 
 
 @operation(
     "keys.list",
     "GET /tenants/{tenant}/keys",
     may=KEY_READERS,
-    uses=Uses(reads="tenant api_key tenant_user"),
+    uses=Uses(reads="tenant api_key tenant_user rollup_hour"),
 )
 async def list_keys(look: Look, ask: ListKeys) -> ListedPage[ListedKey]:
     """List a tenant's keys, oldest first, revoked ones too. Secrets cannot be shown again."""
     owner = (await look.tenant(ask.tenant)).tenant_id
     statement = select(ApiKey).where(col(ApiKey.tenant_id) == owner)
     page: ListedPage[ApiKey] = await listed_page(look, ask, statement, col(ApiKey.id), lambda row: row)
-    followed = await _successors(look, owner, [row.id for row in page.items])
-    names = await known_users(look.db, owner, [row.user_id for row in page.items])
-    now = look.now_ms()
-    listed = [
-        ListedKey(
-            **_values(row, names),
-            successor=followed[row.id].id if row.id in followed else None,
-            state=key_state(row, followed, now),
-        )
-        for row in page.items
-    ]
-    return ListedPage(listed, page.next)
+    return ListedPage(await listed_keys(look, owner, page.items), page.next)
+
+
+@operation(
+    "keys.show",
+    "GET /tenants/{tenant}/keys/{key}",
+    may=KEY_READERS,
+    uses=Uses(reads="tenant api_key tenant_user rollup_hour usage_event audit_state"),
+)
+async def show_key(look: Look, ask: NameKey) -> ShownKey:
+    """Show a key, and how many requests it served of late: whether it may be ended."""
+    owner = (await look.tenant(ask.tenant)).tenant_id
+    row = await _key(look.db, owner, ask.key)
+    await look.seen(ApiKey, owner, owner, row.id)
+    (listed,) = await listed_keys(look, owner, [row])
+    of_late = await requests_of_late(look.db, owner, row.id, look.now_ms())
+    facts = msgspec.structs.asdict(listed)
+    if of_late.last_ms is not None:
+        facts["last_used"] = iso_time(of_late.last_ms)
+    return ShownKey(**facts, requests=of_late.requests, since=iso_time(of_late.since_ms))
+
+
+@operation(
+    "keys.edit",
+    "PATCH /tenants/{tenant}/keys/{key}",
+    may=KEY_EDITORS,
+    audit="key.edit",
+    reason=True,
+    edits=True,
+    uses=Uses(reads="tenant_user", writes=f"tenant api_key {AUDIT}", keys=CONTROL),
+)
+async def edit_key(change: Change, ask: EditKey) -> ApiKeyFacts:
+    """Give a key another name, or other scopes, which count from its next call on. Its secret stays."""
+    from billing.tenants.key_edits import write_key_edit  # a list of keys does without
+
+    owner = (await change.tenant(ask.tenant)).tenant_id
+    old = await _key(change.db, owner, ask.key)
+    await change.editing(ApiKey, owner, owner, old.id)
+    scopes = None if ask.scopes is UNSET else ask.scopes
+    _check_money(change, [*old.scopes, *(scopes or ())])
+    name = None if ask.name is UNSET else ask.name
+    row = await write_key_edit(change.db, owner, old.id, name, scopes)
+    change.after(tenancy.tell_access, owner)
+    return await facts_of_key(change.db, row)
 
 
 @operation(
@@ -211,7 +228,7 @@ async def rotate_key(change: Change, ask: RotateKey) -> NewKey:
     row, secret = await keys.rotate_key(change.db, owner, ask.key, ask.overlap_hours * HOUR_SECONDS)
     _check_money(change, row.scopes)
     change.after(tenancy.tell_access, owner)
-    return NewKey(Secret(secret), await _facts(change.db, row))
+    return NewKey(Secret(secret), await facts_of_key(change.db, row))
 
 
 @operation(
@@ -229,7 +246,7 @@ async def revoke_key(change: Change, ask: NameKey) -> ApiKeyFacts:
     if row is None:
         raise no_such_key(ask.key, owner)
     change.after(keys.tell_revoked, owner, row.id)
-    return await _facts(change.db, row)
+    return await facts_of_key(change.db, row)
 
 
 @operation(
@@ -260,33 +277,12 @@ def _check_money(change: Change, scopes: Sequence[str]) -> None:
         raise forbidden("a key that reads usage is your tenant's admin's to make and to rotate")
 
 
-async def _successors(look: Look, tenant_id: str, ids: Sequence[str]) -> Mapping[str, ApiKey]:
-    statement = select(ApiKey).where(col(ApiKey.tenant_id) == tenant_id, col(ApiKey.rotated_from).in_(ids))
-    async with look.db.session() as session:
-        return successors((await session.exec(statement)).all())
+async def _key(db: Database, tenant_id: str, named: str) -> ApiKey:
+    async with db.session() as session:
+        row = await find_key(session, tenant_id, named)
+    if row is None:
+        raise no_such_key(named, tenant_id)
+    return row
 
 
-async def _facts(db: Database, row: ApiKey) -> ApiKeyFacts:
-    return ApiKeyFacts(**_values(row, await known_users(db, row.tenant_id, [row.user_id])))
-
-
-def _values(row: ApiKey, names: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of ApiKeyFacts. `names`: of users, by id. Pure."""
-    return {
-        "key": row.id,
-        "prefix": f"pk_{row.prefix}",
-        "name": row.name,
-        "tenant": row.tenant_id,
-        "project": row.project_id,
-        "user": names.get(row.user_id, row.user_id),
-        "shared": row.shared,
-        "scopes": row.scopes,
-        "priority_max": row.priority_max,
-        "created": iso_time(row.created_ms),
-        "expires": iso_time(row.expires_ms),
-        "revoked": iso_time(row.revoked_ms),
-        "rotated_from": row.rotated_from,
-    }
-
-
-OPERATIONS = (create_key, list_keys, rotate_key, revoke_key, link_key)
+OPERATIONS = (create_key, list_keys, show_key, edit_key, rotate_key, revoke_key, link_key)

@@ -7,6 +7,7 @@ from msgspec import UNSET
 from sqlmodel import col, select
 
 from billing.operations.people_facts import (
+    AdminName,
     EditPerson,
     InvitationFacts,
     InvitedPerson,
@@ -18,6 +19,7 @@ from billing.operations.people_facts import (
     PersonLinkShown,
     PersonSessionFacts,
     SetRole,
+    WhichAdmins,
     WhichPeople,
 )
 from billing.operations.tenants import AUDIT
@@ -33,7 +35,7 @@ from billing.tables.tenants import PLATFORM
 from billing.unit_of_work.listing import listed_page
 from billing.unit_of_work.units import Change, Look
 from core.errors import bad_request, see, see_help, unknown
-from core.operations import ADMINS, MEMBERS, OWNERS, STAFF, ListedPage, Secret, Uses, operation
+from core.operations import ADMINS, MEMBERS, OWNERS, STAFF, ListedPage, Role, Secret, Uses, operation
 
 MANAGERS = OWNERS | ADMINS
 ANYBODY = STAFF | MEMBERS
@@ -54,6 +56,28 @@ async def list_people(look: Look, ask: WhichPeople) -> ListedPage[PersonFacts]:
     async with look.db.session() as session:
         people = {person.id: person for person in (await session.exec(named)).all()}
     return ListedPage([PersonFacts.of(Member(people[row.person_id], row)) for row in page.items], page.next)
+
+
+@operation(
+    "people.admins",
+    "GET /tenants/{tenant}/admins",
+    may=OWNERS | MEMBERS,
+    uses=Uses(reads="tenant person membership"),
+)
+async def list_admins(look: Look, ask: WhichAdmins) -> ListedPage[AdminName]:
+    """List whom the members of a tenant may ask for what their own role cannot do, by name alone."""
+    owner = (await look.tenant(ask.tenant)).tenant_id
+    statement = (
+        select(Person)
+        .join(Membership, col(Membership.person_id) == col(Person.id))
+        .where(
+            col(Membership.tenant_id) == owner,
+            col(Membership.role) == Role.ADMIN.value,
+            col(Membership.ended_ms).is_(None),
+            col(Person.closed_ms).is_(None),
+        )
+    )
+    return await listed_page(look, ask, statement, col(Person.id), lambda row: AdminName(row.name))
 
 
 @operation(
@@ -299,6 +323,7 @@ def _check_no_token(change: Change) -> None:
 
 OPERATIONS = (
     list_people,
+    list_admins,
     show_person,
     invite_person,
     list_invited,

@@ -40,6 +40,12 @@ class NamePerson(msgspec.Struct, frozen=True, kw_only=True):
     tenant: OwnerTenant = ""
 
 
+class WhichAdmins(ListQuestion, frozen=True, kw_only=True):
+    """Whose admins."""
+
+    tenant: Annotated[str, Meta(description="The tenant's name or id.")]
+
+
 class SetRole(NamePerson, frozen=True, kw_only=True):
     """Which role they get."""
 
@@ -166,6 +172,12 @@ class PersonFacts(msgspec.Struct, frozen=True):
             second_factor=person.totp_hidden is not None,
             since=iso_time(row.created_ms),
         )
+
+
+class AdminName(msgspec.Struct, frozen=True):
+    """An admin, as their colleagues know them."""
+
+    name: str
 
 
 class InvitationFacts(msgspec.Struct, frozen=True):

@@ -101,13 +101,7 @@ async def create_key(
 
     Raises Refused where a fact is invalid, the tenant, project or user is closed, or the tenant has
     `keys_max` working keys."""
-    no_scopes = sorted(set(scopes) - SCOPES)
-    if no_scopes or not scopes:
-        named = repr(no_scopes[0]) if no_scopes else "(none)"
-        raise bad_request(f"unknown scope {named}: choose from {', '.join(sorted(SCOPES))}", field="scopes")
-    if user and not USAGE_SCOPES.isdisjoint(scopes):
-        message = "usage is for services to read: a key of one user has no scope usage:read"
-        raise bad_request(message, field="scopes")
+    scopes = checked_scopes(scopes, user)
     check_priority(priority_max)
     name = checked_name("key", name, "name") if name else ""
     user = checked_user(user) if user else ""
@@ -121,7 +115,7 @@ async def create_key(
         name=name,
         user_id=user,
         shared=shared,
-        scopes=sorted(set(scopes)),
+        scopes=scopes,
         priority_max=priority_max,
         expires_ms=expires_ms,
     )
@@ -136,6 +130,18 @@ async def create_key(
     except IntegrityError as error:
         raise bad_request("there is no such project") from error
     return draft, secret
+
+
+def checked_scopes(scopes: Sequence[str], user: str) -> list[str]:
+    """What a key may, each once. `user`: whom it is bound to. Raises Refused. Pure."""
+    no_scopes = sorted(set(scopes) - SCOPES)
+    if no_scopes or not scopes:
+        named = repr(no_scopes[0]) if no_scopes else "(none)"
+        raise bad_request(f"unknown scope {named}: choose from {', '.join(sorted(SCOPES))}", field="scopes")
+    if user and not USAGE_SCOPES.isdisjoint(scopes):
+        message = "usage is for services to read: a key of one user has no scope usage:read"
+        raise bad_request(message, field="scopes")
+    return sorted(set(scopes))
 
 
 async def list_keys(db: Database, tenant_id: str) -> Sequence[ApiKey]:

@@ -55,6 +55,9 @@ class InstallationSettings(SettingsPart):
     or `*` for every name; empty: only our own names where the bind is loopback, every name elsewhere."""
     public_origins: str = ""
     """Origins of other sites whose pages may call, with commas: `https://chat.example.org`."""
+    gateway_url: str = ""
+    """URL at which customers reach the gateways, like `https://api.example.org`, which links and examples in
+    pages name; unset: that of this machine."""
     tls: Literal["auto", "on"] = "auto"
     """Use of TLS by browsers: `auto` believes the socket or a trusted proxy, `on` says yes where the proxy
     does not tell; sign-in cookies and `Strict-Transport-Security` go by it."""

@@ -137,10 +137,10 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
 
     def require_edge(self) -> None:
         """Check at the start what a process that people reach needs, not at the first call. Raises
-        StartupError where the secret is missing or too short, or a list of hosts, origins or proxies has a
-        wrong entry."""
+        StartupError where the secret is missing or too short, or a list of hosts, origins or proxies, or the
+        gateways' URL has a wrong entry."""
         _ = self.keyring, self.proxies
-        require_hosts(self.allowed_hosts, self.public_origins)
+        require_hosts(self.allowed_hosts, self.public_origins, self.gateway_url)
 
     def _secret(self) -> bytes:
         if self.secret:

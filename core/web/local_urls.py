@@ -1,4 +1,4 @@
-"""URLs of the platform on this machine: those that `parley up` wrote into PARLEY_HOME, else by settings."""
+"""URLs of the platform: those that `parley up` wrote into PARLEY_HOME, else by settings, on this machine."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,12 @@ UP_LOCK = "up.lock"
 
 
 def gateway_url(settings: Settings) -> str:
-    """The gateway's URL."""
-    return _of_up(settings.home, "url") or url_at(settings.host, settings.port)
+    """The gateway's URL, as customers know it."""
+    return (
+        settings.gateway_url.rstrip("/")
+        or _of_up(settings.home, "url")
+        or url_at(settings.host, settings.port)
+    )
 
 
 def console_url(settings: Settings) -> str:

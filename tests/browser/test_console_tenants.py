@@ -103,30 +103,33 @@ async def test_a_limit_is_edited_with_a_preview_and_over_somebody_else_only_know
 async def test_a_key_is_shown_once_rotated_and_revoked_by_its_name(
     open_page: OpenPage, console: tuple[str, Stores]
 ):
-    """Of a tenant that had none; a project that is not there is said beside its field."""
+    """Of a tenant that had none; a name that no user may have is said beside its field."""
     watched = await opened(open_page, console, "/tenants/tyrell", viewport=WIDE)
     page = watched.page
-    dialog = await in_dialog(page, "Create key…", "Create a key of tyrell")
+    dialog = await in_dialog(page, "Create key…", "New key of tyrell")
     await dialog.get_by_label("Name").fill("first")
-    await dialog.get_by_label("Project").fill("nowhere")
-    await expect(dialog.get_by_label("Project")).to_have_attribute("aria-invalid", "true")
+    user = dialog.get_by_label("User", exact=True)
+    await user.fill("x" * 201)
+    await expect(user).to_have_attribute("aria-invalid", "true")
     await shot(page, "key-wrong")
-    await dialog.get_by_label("Project").fill("default")
+    await user.fill("")
     await dialog.get_by_label("Reason").fill("they signed")
     await dialog.get_by_role("button", name="Create key").click()
+    dialog = page.get_by_role("dialog", name="Your key first")
     secret = dialog.get_by_label("The new key").get_by_role("code")
     await expect(secret).to_contain_text("pk_")
     first = await secret.inner_text()
     await shot(page, "key-made")
     assert await watched.axe() == []
-    await dialog.get_by_role("button", name="Done").click()
+    await dialog.get_by_role("button", name="I have stored it").click()
     assert first not in await page.content()
 
     dialog = await in_dialog(page, "Rotate first", "Rotate first")
     await dialog.get_by_label("Reason").fill("a leak")
     await dialog.get_by_role("button", name="Rotate").click()
+    dialog = page.get_by_role("dialog", name="Your new key first")
     await expect(dialog.get_by_label("The new key")).not_to_contain_text(first)
-    await dialog.get_by_role("button", name="Done").click()
+    await dialog.get_by_role("button", name="I have stored it").click()
     table = page.get_by_role("table", name="Keys")
     await expect(table).to_contain_text("rotated")
 

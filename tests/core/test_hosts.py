@@ -116,6 +116,16 @@ def test_a_list_of_what_is_no_host_or_origin_is_refused_at_the_start(hosts: str,
         require_hosts(hosts, origins)
 
 
+@pytest.mark.parametrize(
+    "url", ["api.example.org", "https://api.example.org/v1", "https://a.example,https://b.example"]
+)
+def test_what_is_no_url_of_gateways_is_refused_at_the_start(url: str):
+    """Links and programs that name it would lead nowhere."""
+    with pytest.raises(StartupError, match="PARLEY_GATEWAY_URL"):
+        require_hosts("", "", url)
+    require_hosts("", "", "https://api.example.org/")
+
+
 def test_hosts_and_origins_of_all_kinds_are_taken():
     """Names, ports, wildcards and addresses of both families."""
     hosts = "chat.example.org, *.example.net, a_b:8080, 10.0.0.1, [::1]:80, fd00::1, *"

@@ -26,6 +26,8 @@ def test_links_lead_to_the_up_that_runs(home: Path):
     (home / "up.json").write_text("[]")
     assert (gateway_url(settings), console_url(settings)) == by_settings
     (home / "up.json").write_text(json.dumps(up))
+    public = settings_in(home, port=8080, gateway_url="https://api.example.org/")
+    assert gateway_url(public) == "https://api.example.org"
     os.close(lock)
     assert (gateway_url(settings), console_url(settings)) == by_settings
 

@@ -1,11 +1,12 @@
 // The portal's pages, as the sidebar and the keys know them. `needs`: operations, one of which a member must have.
 
-import { Gauge, Grid2x2, ListTree, ScrollText, Shield } from "lucide-react";
+import { Gauge, Grid2x2, KeyRound, ListTree, ScrollText, Shield } from "lucide-react";
 import type { PageEntry } from "../shared/shell-parts";
 
 export const PAGES: readonly PageEntry[] = [
   { group: "Money", title: "Chargeback", to: "/chargeback", icon: Grid2x2, needs: "chargeback.report", key: "c" },
   { group: "Usage", title: "Requests", to: "/requests", icon: ListTree, needs: "requests.find", key: "r" },
+  { group: "Access", title: "Keys", to: "/keys", icon: KeyRound, needs: "keys.list", key: "k" },
   { group: "Access", title: "Limits and budgets", to: "/limits", icon: Gauge, needs: "limits.list", key: "l" },
   { group: "Access", title: "Safety", to: "/safety", icon: Shield, needs: "safety.merged", key: "y" },
   { group: "Access", title: "Audit log", to: "/audit", icon: ScrollText, needs: "audit.list", key: "a" },

@@ -3,6 +3,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Navigate } from "@tanstack/react-router";
 import { filterOf } from "../shared/requests/filter";
 import { NotThere, useSeen, WentWrong } from "../shared/shell-parts";
+import { keySearchOf } from "./pages/keys/search-params";
 import { PAGES } from "./pages-list";
 import { reportOf } from "./pages/chargeback/search";
 import { Shell } from "./shell";
@@ -22,6 +23,13 @@ const requests = createRoute({
   path: "/requests",
   validateSearch: filterOf,
   component: lazyRouteComponent(() => import("./pages/requests/requests"), "RequestsPage"),
+});
+
+const keys = createRoute({
+  getParentRoute: () => root,
+  path: "/keys",
+  validateSearch: keySearchOf,
+  component: lazyRouteComponent(() => import("./pages/keys/keys"), "KeysPage"),
 });
 
 const limits = createRoute({
@@ -50,7 +58,7 @@ const chargeback = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, chargeback, requests, limits, safety, audit]),
+  routeTree: root.addChildren([home, chargeback, requests, limits, safety, audit, keys]),
   basepath: "/portal",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

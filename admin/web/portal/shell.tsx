@@ -11,6 +11,7 @@ import { useChanges } from "../shared/live";
 import { useSession } from "../shared/session";
 import { Account, KeyHelp, PageLinks, Scheme, useSeen } from "../shared/shell-parts";
 import { PAGES } from "./pages-list";
+import { roleName } from "./roles";
 import { useTenant } from "./tenant";
 import "../shared/shell.css";
 import "./shell.css";
@@ -57,5 +58,5 @@ function TenantName() {
 
 function Who() {
   const { me } = useSession();
-  return <span className="label soft portal-who"><bdi>{me.name}</bdi>, {me.role}</span>;
+  return <span className="label soft portal-who"><bdi>{me.name}</bdi>, {roleName(me.role)}</span>;
 }

@@ -53,18 +53,25 @@ export type Money = { nano: string; currency: string };
 export function money(amount: Money | null | undefined, digits: 2 | 9 = 2): string {
   if (!amount) return NOBODY_KNOWS;
   const nano = BigInt(amount.nano);
-  const size = nano < 0n ? -nano : nano;
-  const shown = digits === 9 ? size : halfToEven(size);
-  const unit = 10n ** BigInt(digits);
-  const text = `${whole.format(shown / unit)}.${(shown % unit).toString().padStart(digits, "0")}`;
-  return nano < 0n && shown > 0n ? `\u2212${text}` : text;
+  return digits === 9 ? written(nano, 9) : centsText(centsOf(nano));
 }
 
-function halfToEven(nano: bigint): bigint {
+/** An amount in whole cents, half to even. */
+export function centsOf(nano: bigint): bigint {
+  if (nano < 0n) return -centsOf(-nano);
   const cent = 10_000_000n;
   const [cents, rest] = [nano / cent, nano % cent];
   const up = rest * 2n > cent || (rest * 2n === cent && cents % 2n === 1n);
   return up ? cents + 1n : cents;
+}
+
+/** Cents as units with two digits. */
+export const centsText = (cents: bigint) => written(cents, 2);
+
+function written(amount: bigint, digits: number): string {
+  const [size, unit] = [amount < 0n ? -amount : amount, 10n ** BigInt(digits)];
+  const text = `${whole.format(size / unit)}.${(size % unit).toString().padStart(digits, "0")}`;
+  return amount < 0n ? `\u2212${text}` : text;
 }
 
 /** What somebody typed, like 1,250.50, as nano; null where it is no amount. */

@@ -9,7 +9,7 @@ import { SecondFactorDialog } from "./second-factor";
 import { sentence } from "./words";
 import "./session.css";
 
-/** The answer of GET /api/me. `may`: names of operations. */
+/** The answer of GET /api/me. `may`: names of operations; `gateway`: the URL that keys are used at. */
 export type Me = {
   side: string;
   name: string;
@@ -19,6 +19,7 @@ export type Me = {
   may: string[];
   csrf: string | null;
   second_factor: "shown" | "needed";
+  gateway: string;
 };
 
 type Session = { me: Me; may: (operation: string) => boolean; signOut: () => Promise<void> };

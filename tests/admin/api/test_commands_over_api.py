@@ -64,6 +64,7 @@ SAME = (
     "tenants create initech --dry-run --reason r",
     "tenants close globex --cancel --dry-run --reason r",
     "keys list --tenant acme",
+    "people admins --tenant acme",
     "users list --tenant acme",
     "users close ada --tenant acme --dry-run --reason r",
     "keys create --tenant acme --dry-run --reason r",

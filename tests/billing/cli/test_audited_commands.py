@@ -76,6 +76,7 @@ STEPS = (
     ("users close --tenant beta alice", "user.close"),
     ("users reopen --tenant beta alice", "user.reopen"),
     ("keys create --tenant acme", "key.create"),
+    ("keys edit --tenant acme {key} --name search --scope chat", "key.edit"),
     ("keys rotate --tenant acme {key}", "key.rotate"),
     ("keys sign-in-link --tenant acme --user ann {key}", "key.link"),
     ("sessions revoke --tenant acme {session}", "session.end"),

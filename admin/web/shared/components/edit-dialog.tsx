@@ -5,7 +5,7 @@ import { Button, Modal, Textarea, TextInput } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useQueryClient } from "@tanstack/react-query";
 import { CircleX } from "lucide-react";
-import { useEffect, useRef, useState, type FormEvent, type ReactNode } from "react";
+import { useEffect, useRef, useState, type FormEvent, type ReactNode, type RefObject } from "react";
 import { Problem, type Change } from "../api";
 import { differences } from "../changes";
 import { ago } from "../format";
@@ -31,6 +31,12 @@ type Edit<Answer> = {
   saved?: (answer: Answer) => ReactNode | void;
   /** The words of the button below that; by default Done. */
   closes?: string;
+  /** The title beside that. */
+  savedTitle?: string;
+  /** Nothing but that button closes it then: what is shown is shown this once. */
+  stays?: boolean;
+  /** Its width; by default 480. */
+  size?: number;
   /** What stands beside that button. */
   beside?: ReactNode;
   /** The ETag of what the form began with, and how it is read again. */
@@ -65,7 +71,8 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
   const [refused, setRefused] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const [shown, setShown] = useState<ReactNode>(null);
-  const trial = useTrial(edit, tag);
+  const saving = useRef(false);
+  const trial = useTrial(edit, tag, saving);
   const key = useKeyOf(`${edit.typed} ${reason} ${tag ?? ""}`);
   useEffect(() => setRefused(null), [edit.typed, reason, name]);
 
@@ -76,6 +83,7 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
     const lacking = lack(edit, reason, name);
     if (lacking) return setRefused(lacking);
     setBusy(true);
+    saving.current = true;
     try {
       const answer = await edit.send({ dryRun: false, reason: reason.trim(), tag, key });
       void queries.invalidateQueries();
@@ -83,6 +91,7 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
       if (left) setShown(left);
       else edit.onClose();
     } catch (error) {
+      saving.current = false;
       const told = error instanceof Problem ? error : new Problem(0, String(error));
       if (told.status === 409 && told.field === (edit.conflictOn ?? "if-match")) {
         setTag(await edit.reread?.().catch(() => undefined));
@@ -92,10 +101,11 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
       setBusy(false);
     }
   };
+  const stays = shown !== null && edit.stays === true;
   const meanwhile = conflict && edit.overwrites?.(conflict.changes);
   const lost = problem && !known(problem.field, edit) ? problem : null;
   return (
-    <Modal opened onClose={edit.onClose} title={edit.title} size={480} fullScreen={phone} closeOnClickOutside={false}>
+    <Modal opened onClose={edit.onClose} title={shown ? (edit.savedTitle ?? edit.title) : edit.title} size={edit.size ?? 480} fullScreen={phone} closeOnClickOutside={false} closeOnEscape={!stays} withCloseButton={!stays}>
       {shown ? <div className="edit"><div>{shown}</div><div className="edit-foot">{edit.beside}<Button onClick={edit.onClose} data-autofocus>{edit.closes ?? "Done"}</Button></div></div> : (
         <form className="edit" onSubmit={(event) => void save(event)} noValidate>
           {conflict && <Conflict changes={conflict.changes} told={meanwhile?.told} otherwise={edit.conflictOn ? sentence(conflict.detail) : undefined} />}
@@ -129,8 +139,8 @@ function lack(edit: { typed: string; confirm?: string; children?: unknown }, rea
   return reason.trim() ? null : new Problem(400, "Say why: others read it in the audit log.", "reason");
 }
 
-/** The dry run of what is typed, a moment after it was. */
-function useTrial<Answer>(edit: Edit<Answer>, tag: string | undefined) {
+/** The dry run of what is typed, a moment after it was; none once it is `saving`, as it would be tried twice. */
+function useTrial<Answer>(edit: Edit<Answer>, tag: string | undefined, saving: RefObject<boolean>) {
   const [answer, setAnswer] = useState<Answer | null>(null);
   const [refused, setRefused] = useState<Problem | null>(null);
   const send = useRef(edit.send);
@@ -142,6 +152,7 @@ function useTrial<Answer>(edit: Edit<Answer>, tag: string | undefined) {
     if (!wanted) return;
     let stopped = false;
     const waiting = setTimeout(() => {
+      if (saving.current) return;
       send.current({ dryRun: true, reason: "preview", tag: undefined, key: newId() }).then(
         (given) => !stopped && setAnswer(given),
         (error: unknown) => !stopped && error instanceof Problem && error.status !== 401 && setRefused(error),

@@ -6,15 +6,16 @@ import { DataTable, type Column } from "../../../shared/components/data-table";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
 import { StateShape, type StateName } from "../../../shared/components/state";
-import { api, answered, type Schemas } from "../../../shared/api";
+import { api, answered } from "../../../shared/api";
 import { lasting, moment } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
-import { CreateKey, RevokeKey, RotateKey } from "./create-key";
-import { useProjectNames } from "./projects";
+import { CreateKey } from "../../../shared/api-keys/create-key";
+import type { Key } from "../../../shared/api-keys/key-words";
+import { RevokeKey } from "../../../shared/api-keys/revoke-key";
+import { RotateKey } from "../../../shared/api-keys/rotate-key";
+import { useProjectNames } from "../../../shared/project-names";
 import { useScrollTo } from "./scroll-to";
 import { date } from "../../../shared/limits/limit-words";
-
-export type Key = Schemas["ListedKey"];
 
 export function useKeysOf(tenant: string) {
   const { may } = useSession();

@@ -1,7 +1,6 @@
 // A tenant's projects and the cost center of each.
 
 import { TextInput } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
@@ -18,14 +17,6 @@ type Project = Schemas["ListedProject"];
 export function Projects({ tenant }: { tenant: string }) {
   const { may } = useSession();
   return may("projects.list") ? <ProjectList tenant={tenant} /> : null;
-}
-
-/** The names of projects by their ids. */
-export function useProjectNames(tenant: string): Map<string, string> {
-  const { may } = useSession();
-  const ask = () => answered(api.GET("/api/tenants/{tenant}/projects", { params: { path: { tenant }, query: { limit: 1000 } } }));
-  const { data } = useQuery({ queryKey: ["project names", tenant], queryFn: ask, enabled: may("projects.list") });
-  return new Map((data?.items ?? []).map((project) => [project.project, project.name]));
 }
 
 function ProjectList({ tenant }: { tenant: string }) {

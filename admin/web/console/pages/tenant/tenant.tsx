@@ -17,7 +17,7 @@ import { Audit } from "../../../shared/components/audit-list";
 import { Browsers } from "./browsers";
 import { Budgets } from "./budgets";
 import { Connections } from "./connections";
-import { CreateKey } from "./create-key";
+import { CreateKey } from "../../../shared/api-keys/create-key";
 import { Keys, NoKey, useKeysOf } from "./keys";
 import { Limits } from "./limits";
 import { stripOf, useNow } from "./figures";

@@ -1,0 +1,70 @@
+// A key that was made just now: its secret, which is shown this once, programs that use it, and whether one did.
+
+import { Button, Tabs } from "@mantine/core";
+import { useEffect, useRef, useState, type ReactNode } from "react";
+import { CopyButton } from "../components/command";
+import { StateShape } from "../components/state";
+import { api, answered, type Schemas } from "../api";
+import { clock } from "../format";
+import { useLive } from "../live";
+import { useSession } from "../session";
+import { LANGUAGES, noteOf, shortSecret, snippetOf, type Language } from "./snippets";
+import "./api-keys.css";
+
+type NewKey = Schemas["NewKey"];
+
+export function KeyMade({ made, tenant, children }: { made: NewKey; tenant: string; children?: ReactNode }) {
+  const { me } = useSession();
+  if (!made.secret) return <p>The key was made by an earlier call, which showed it. Rotate it where nobody has its secret.</p>;
+  return (
+    <div className="key-made">
+      <p>This is the only time it is shown. Copy it now; afterwards it can only be rotated.</p>
+      <Secret secret={made.secret} />
+      {children}
+      {made.key.scopes.includes("chat") && me.gateway && <Snippets gateway={me.gateway} secret={made.secret} tenant={tenant} />}
+      <FirstCall of={made.key} />
+    </div>
+  );
+}
+
+function Secret({ secret }: { secret: string }) {
+  const [said, setSaid] = useState("Copy");
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => button.current?.focus(), []);
+  const copy = () => void navigator.clipboard.writeText(secret).then(() => setSaid("Copied"), () => setSaid("Select it to copy"));
+  return (
+    <div className="key-secret" role="group" aria-label="The new key">
+      <code className="secret">{secret}</code>
+      <Button ref={button} size="xs" onClick={copy}>{said}</Button>
+    </div>
+  );
+}
+
+function Snippets({ gateway, secret, tenant }: { gateway: string; secret: string; tenant: string }) {
+  const [language, setLanguage] = useState<Language>("Python");
+  return (
+    <div className="key-snippets">
+      <p className="soft">Try it. The address is that of <bdi>{tenant}</bdi>:</p>
+      <Tabs color="var(--accent)" value={language} onChange={(value) => setLanguage(value as Language)}>
+        <Tabs.List>
+          {LANGUAGES.map((each) => <Tabs.Tab key={each} value={each}>{each}</Tabs.Tab>)}
+          <span className="key-copy"><CopyButton text={snippetOf(language, gateway, secret)} of="the program, with the whole key" /></span>
+        </Tabs.List>
+        {LANGUAGES.map((each) => (
+          <Tabs.Panel key={each} value={each}>
+            <pre tabIndex={0} role="group" aria-label={`${each} program`}>{snippetOf(each, gateway, shortSecret(secret))}</pre>
+            {noteOf(each) && <p className="note">{noteOf(each)}</p>}
+          </Tabs.Panel>
+        ))}
+      </Tabs>
+    </div>
+  );
+}
+
+/** Waits for the first answer that the key got. */
+function FirstCall({ of }: { of: Schemas["ApiKeyFacts"] }) {
+  const path = { tenant: of.tenant, key: of.key };
+  const { data } = useLive(["first call", of.key], () => answered(api.GET("/api/tenants/{tenant}/keys/{key}", { params: { path } })));
+  if (!data?.last_used) return <p role="status" className="soft">Waiting for its first call…</p>;
+  return <p role="status" className="state"><StateShape state="well" /> Its first call came: it works. <span className="soft tabular">{clock(data.last_used)} UTC</span></p>;
+}

@@ -1,0 +1,105 @@
+"""What operations on keys answer. Times are RFC 3339 in UTC."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from sqlmodel import col, select
+
+from billing.reports.key_use import last_hours
+from billing.tables.tenants import ApiKey
+from billing.tenants.keys import KeyState, key_state, successors
+from billing.tenants.users import known_users
+from billing.unit_of_work.units import Look
+from core.clock import iso_time
+from core.operations import Secret
+from core.sql.database import Database
+
+
+class ApiKeyFacts(msgspec.Struct, frozen=True):
+    """A key. `user`: the name of whom it is bound to; empty: it names users itself."""
+
+    key: str
+    prefix: str
+    name: str
+    tenant: str
+    project: str
+    user: str
+    shared: bool
+    scopes: list[str]
+    priority_max: str
+    created: str | None
+    expires: str | None
+    revoked: str | None
+    rotated_from: str | None
+
+    @classmethod
+    def of(cls, row: ApiKey, users: Mapping[str, str]) -> "ApiKeyFacts":
+        """The facts of a row. `users`: names of users, by id."""
+        return cls(
+            key=row.id,
+            prefix=f"pk_{row.prefix}",
+            name=row.name,
+            tenant=row.tenant_id,
+            project=row.project_id,
+            user=users.get(row.user_id, row.user_id),
+            shared=row.shared,
+            scopes=row.scopes,
+            priority_max=row.priority_max,
+            created=iso_time(row.created_ms),
+            expires=iso_time(row.expires_ms),
+            revoked=iso_time(row.revoked_ms),
+            rotated_from=row.rotated_from,
+        )
+
+
+class ListedKey(ApiKeyFacts, frozen=True):
+    """A key in a list. `successor`: the id of the key that it was rotated to; `last_used`: when the hour
+    began in which its newest request ended; null: none did in the last 100 days."""
+
+    successor: str | None
+    state: KeyState
+    last_used: str | None
+
+
+class ShownKey(ListedKey, frozen=True):
+    """One key. `requests`: how many of its requests ended since `since`, an hour ago, or less where its
+    tenant has too many to count; of these `last_used` is the time of the newest itself."""
+
+    requests: int
+    since: str | None
+
+
+class NewKey(msgspec.Struct, frozen=True):
+    """A new key and its secret, which is stored nowhere."""
+
+    secret: Secret
+    key: ApiKeyFacts
+
+
+async def facts_of_key(db: Database, row: ApiKey) -> ApiKeyFacts:
+    """The facts of one key."""
+    return ApiKeyFacts.of(row, await known_users(db, row.tenant_id, [row.user_id]))
+
+
+async def listed_keys(look: Look, tenant_id: str, rows: Sequence[ApiKey]) -> list[ListedKey]:
+    """The facts of these keys of a tenant, with their states and when they were used."""
+    ids = [row.id for row in rows]
+    followed = await _successors(look.db, tenant_id, ids)
+    names = await known_users(look.db, tenant_id, [row.user_id for row in rows])
+    now = look.now_ms()
+    used = await last_hours(look.db, tenant_id, ids, now)
+    return [
+        ListedKey(
+            **msgspec.structs.asdict(ApiKeyFacts.of(row, names)),
+            successor=followed[row.id].id if row.id in followed else None,
+            state=key_state(row, followed, now),
+            last_used=iso_time(used.get(row.id)),
+        )
+        for row in rows
+    ]
+
+
+async def _successors(db: Database, tenant_id: str, ids: Sequence[str]) -> Mapping[str, ApiKey]:
+    statement = select(ApiKey).where(col(ApiKey.tenant_id) == tenant_id, col(ApiKey.rotated_from).in_(ids))
+    async with db.session() as session:
+        return successors((await session.exec(statement)).all())
