@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from core.errors import bad_request
 
 EMAIL_ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+", re.ASCII)
+WEBHOOK = "webhook"  # the field that a URL is given in
 EMAIL_CHARS_MAX = 254
 URL_CHARS_MAX = 2_000
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -42,12 +43,14 @@ def checked_url(url: str, private: bool) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise bad_request("a webhook's URL cannot be parsed") from error
+        raise bad_request("a webhook's URL cannot be parsed", field=WEBHOOK) from error
     schemes = ("https", "http") if private else ("https",)
     if parts.scheme not in schemes or not parts.hostname or port == 0 or len(url) > URL_CHARS_MAX:
-        raise bad_request(f"a webhook's URL begins with https:// and has at most {URL_CHARS_MAX} characters")
+        told = f"a webhook's URL begins with https:// and has at most {URL_CHARS_MAX} characters"
+        raise bad_request(told, field=WEBHOOK)
     if parts.username is not None or parts.password is not None or not url.isprintable() or not url.isascii():
-        raise bad_request("a webhook's URL holds no user, password or special character")
+        told = "a webhook's URL holds no user, password or special character"
+        raise bad_request(told, field=WEBHOOK)
     return url
 
 

@@ -28,7 +28,7 @@ async def add_target(
     `private`: an address that is not public is allowed.
 
     Raises Refused where the address is invalid, or there are TARGETS_MAX already."""
-    checked = checked_address(address) if kind == EMAIL else checked_url(address, private)
+    checked = checked_address(address, EMAIL) if kind == EMAIL else checked_url(address, private)
     now = now_ms()
     row = AlertTarget(
         tenant_id=tenant_id,

@@ -77,9 +77,7 @@ class SetBudget(NameTenant, frozen=True, kw_only=True):
     mode: Annotated[Mode, Meta(description="shadow: only count what would be refused.")] = Mode.ENFORCE
     seen: Annotated[
         str,
-        Meta(
-            description="The id of the budget that you saw there: refused where another one stands now."
-        ),
+        Meta(description="The id of the budget that you saw there: refused where another one stands now."),
     ] = ""
 
 

@@ -15,6 +15,7 @@ import { useSession } from "../../../shared/session";
 import { ReadOnly } from "../../read-only";
 import { useTenant } from "../../tenant";
 import { Alerts } from "./alerts";
+import { useOwnerNames } from "./owner-names";
 
 type Opened = { what: "new-budget" } | { what: "new-limit" } | { what: "budget" | "end-budget"; budget: Budget } | { what: "limit" | "end-limit"; limit: Limit };
 
@@ -26,6 +27,7 @@ export function LimitsPage() {
   const query = { limit: 1000 };
   const limits = useLive(["limits", id], () => answered(api.GET("/api/tenants/{tenant}/limits", { params: { path, query } })), 5000).data?.items;
   const budgets = useLive(["budgets", id], async () => (may("budgets.list") ? await answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path, query } })) : { items: [], next: null }), 5000).data?.items;
+  const named = useOwnerNames(id);
   const lead = facts && limits && budgets ? verdictOf(facts, limits, budgets).text : "";
   const close = () => setOpened(null);
   return (
@@ -42,11 +44,11 @@ export function LimitsPage() {
       <ReadOnly operation="budgets.set" what="set budgets or limits" />
       {may("budgets.list") && (
         <Section title="Budgets" note="At a hard budget new requests get 402; answers under way are finished.">
-          {budgets?.length ? <DataTable label="Budgets" columns={budgetColumns(may("budgets.end"), setOpened)} rows={budgets} keyOf={(each) => each.budget} /> : <p className="soft">No budget: only the wallet or your plan holds spending back.</p>}
+          {budgets?.length ? <DataTable label="Budgets" columns={budgetColumns(may("budgets.end"), setOpened)} rows={named(budgets) ?? []} keyOf={(each) => each.budget} /> : <p className="soft">No budget: only the wallet or your plan holds spending back.</p>}
         </Section>
       )}
       <Section title="Limits" note="Yours may be lower than Parley’s, never higher. Use is of now.">
-        {limits?.length ? <DataTable label="Limits" columns={limitColumns(may("limits.end"), setOpened)} rows={limits} keyOf={(each) => each.limit_id} /> : <p className="soft">No limit of your own. Those of your plan hold.</p>}
+        {limits?.length ? <DataTable label="Limits" columns={limitColumns(may("limits.end"), setOpened)} rows={named(limits) ?? []} keyOf={(each) => each.limit_id} /> : <p className="soft">No limit of your own. Those of your plan hold.</p>}
       </Section>
       <Alerts tenant={id} />
       {opened?.what === "new-budget" && <SetBudget tenant={name} onClose={close} />}

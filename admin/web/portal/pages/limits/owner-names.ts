@@ -1,0 +1,24 @@
+// Names of the projects and keys that limits and budgets are of: their rows tell ids.
+
+import { useQuery } from "@tanstack/react-query";
+import { answered, api } from "../../../shared/api";
+import { useSession } from "../../../shared/session";
+
+const LISTED = { limit: 1000 };
+
+/** Rows whose `id` or `of` names a project or key by its name, where it has one. */
+export function useOwnerNames(tenant: string): <Row extends { scope: string; id?: string; of?: string }>(rows: readonly Row[] | undefined) => Row[] | undefined {
+  const { may } = useSession();
+  const path = { tenant };
+  const { data } = useQuery({
+    queryKey: ["names of projects and keys", tenant],
+    queryFn: async () => {
+      const projects = may("projects.list") ? (await answered(api.GET("/api/tenants/{tenant}/projects", { params: { path, query: LISTED } }))).items : [];
+      const keys = may("keys.list") ? (await answered(api.GET("/api/tenants/{tenant}/keys", { params: { path, query: LISTED } }))).items : [];
+      return new Map([...projects.map((each) => [each.project, each.name] as const), ...keys.map((each) => [each.key, each.name || each.prefix] as const)]);
+    },
+    staleTime: 60_000,
+  });
+  const named = (id: string) => data?.get(id) ?? id;
+  return (rows) => rows?.map((row) => ({ ...row, ...(row.id === undefined ? {} : { id: named(row.id) }), ...(row.of === undefined ? {} : { of: named(row.of) }) }));
+}
