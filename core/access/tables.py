@@ -105,7 +105,7 @@ TABLES: dict[ProcessKind, TableNames] = {
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
     SUPERVISOR: TableNames(reads=f"{MODELS} {POOLS}"),
-    FLEET: TableNames(reads=f"{MODELS} pool", writes=FLEET_STATE),
+    FLEET: TableNames(reads=f"{MODELS} {POOLS}", writes=FLEET_STATE),  # and for its supervisors
     BILLER: TableNames(
         reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS} {POOLS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
     ),

@@ -7,7 +7,8 @@ from redis.exceptions import NoPermissionError
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from billing.pools import read_pools
+from billing.api import create_tenant
+from billing.pools import PoolRow, create_pool, read_pools, tenants_let_in
 from core.access.processes import FLEET
 from core.configuration.settings import Settings
 from core.sql.database import Database
@@ -66,4 +67,18 @@ async def test_pools_are_read_and_states_written(roles: str):
                 with pytest.raises(DBAPIError, match="permission denied"):
                     await (await session.connection()).execute(text(statement))
     finally:
+        await db.close()
+
+
+@pytest.mark.postgres
+async def test_a_supervisor_that_it_starts_reads_whom_the_pool_lets_in(roles: str):
+    """It comes in to Postgres as the fleet does."""
+    owner, db = Database(roles), Database(as_role(roles, FLEET))
+    try:
+        acme = (await create_tenant(owner, "acme")).tenant_id
+        facts: dict[str, Any] = {"model": "m", "version": "1", "workers": 1, "labels": {}, "made_ms": 1}
+        await create_pool(owner, PoolRow(pool="own", tenant_id=acme, **facts))
+        assert await tenants_let_in(db, "own") == [acme]
+    finally:
+        await owner.close()
         await db.close()
