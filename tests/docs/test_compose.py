@@ -6,12 +6,22 @@ from typing import Any
 import pytest
 import yaml
 
-from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, PORTAL, SUPERVISOR, WORKER, ProcessKind
+from core.access.processes import (
+    BILLER,
+    CONSOLE,
+    FLEET,
+    GATEWAY,
+    MIGRATE,
+    PORTAL,
+    SUPERVISOR,
+    WORKER,
+    ProcessKind,
+)
 from core.configuration.settings import Settings
 from core.files.secret_files import SUFFIX, secret_names
 
 PAGE = Path(__file__).parents[2] / "docker-compose.yml"
-SERVICES = [GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, PORTAL, MIGRATE]
+SERVICES = [GATEWAY, WORKER, SUPERVISOR, FLEET, BILLER, CONSOLE, PORTAL, MIGRATE]
 SECRETS = {f"PARLEY_{name.upper()}": name for name in secret_names(Settings)}
 
 
@@ -40,6 +50,14 @@ def test_only_who_has_a_reason_is_reached_from_outside(services: dict[str, Any])
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert set(published) == {"gateway", "console-operators", "console-tenants"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+
+
+def test_the_fleet_resizes_the_supervisor_that_runs(services: dict[str, Any]):
+    """It obeys a controller of its node alone, which has no files to start one of its own by."""
+    nodes = [services[name]["environment"]["PARLEY_NODE"] for name in ("supervisor", "fleet")]
+    assert nodes == ["compose"] * 2
+    assert "PARLEY_WORKER_REDIS_URL_FILE" not in services["fleet"]["environment"]
+    assert "parley pools create default" in services["model"]["command"][0]
 
 
 def test_redis_takes_nobody_without_a_name(services: dict[str, Any]):
