@@ -8,7 +8,6 @@ import secrets
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -119,7 +118,7 @@ def worker_command(name: str | None, unsure: bool, record: Path | None, pool: st
 def supervisor_command(workers: int, pool: str | None) -> None:
     """Keep this node's workers running and the pool tidy. A second pool is a second supervisor.
 
-    Requests come to a pool by their model's route (`parley models route`) or because they are moved there
+    Requests come to a pool that serves their model (`parley pools create`), or because they are moved there
     (`parley requests migrate`).
     """
 
@@ -177,18 +176,18 @@ async def _work(
 
     capacity = capacity_of(settings, engine.kv_tokens)
     chunk = settings.chunk_tokens
-    workload = WorkerCore(record.pool, record.fingerprint, capacity, open_answer, limits, chunk)
+    workload = WorkerCore(settings.pool, record.fingerprint, capacity, open_answer, limits, chunk)
     redis = connect(settings)
-    journal = make_journal(settings, record.pool, name)
+    journal = make_journal(settings, settings.pool, name)
     worker = Worker(settings, redis, engine, record, workload, name, policies, journal)
     figures = FigureWriter(redis, settings)
-    obeying = _obey(PoolNodes(PoolQueue(redis, record.pool, settings)), name, stop)
+    obeying = _obey(PoolNodes(PoolQueue(redis, settings.pool, settings)), name, stop)
     beside = [asyncio.create_task(loop) for loop in (obeying, figures.run())]
     if journal is not None:
         beside.append(asyncio.create_task(journal.run()))
         if not supervised:
             beside.append(
-                asyncio.create_task(JournalKeeper(PoolQueue(redis, record.pool, settings), journal).run())
+                asyncio.create_task(JournalKeeper(PoolQueue(redis, settings.pool, settings), journal).run())
             )
     if not supervised:
         beside.append(asyncio.create_task(announce_alone(redis, settings)))
@@ -252,8 +251,7 @@ async def model_of(settings: Settings) -> ModelRecord:
     told = os.environ.get(RECORD)
     if not told:
         require_folder(database_url(settings.database_endpoint))  # its thread would outlive the loop
-    record = record_of(told) if told else await registered(settings)
-    return replace(record, pool=settings.pool)  # the row's pool is for new requests
+    return record_of(told) if told else await registered(settings)
 
 
 async def announce_alone(redis: RedisClient, settings: Settings) -> None:
@@ -274,7 +272,7 @@ async def _announce(settings: Settings, record: ModelRecord) -> None:
     """Announce a starting worker, so that requests wait for it instead of ending `engine_lost`."""
     redis = connect(settings)
     try:
-        await PoolQueue(redis, record.pool, settings).starting(record.fingerprint)
+        await PoolQueue(redis, settings.pool, settings).starting(record.fingerprint)
     finally:
         await redis.aclose()
 

@@ -30,7 +30,7 @@ from core.redis.figure_minutes import read_figures
 from core.redis.pools import known_pools
 from core.sql.database import Database
 from core.tasks import cancel_tasks
-from engine.api import list_models, read_live_pools
+from engine.api import read_live_pools
 
 NOISY_MAX = 20
 REDIS_SECONDS_MAX = 5.0
@@ -76,10 +76,6 @@ async def _unread(redis: RedisClient, pools: Sequence[str]) -> EndedStreams:
 async def _of_sql(db: Database) -> SqlFacts:
     rows = await read_pools(db)
     models = {each.pool: [each.model] for each in rows if each.workers and not each.draining}
-    desired, named = {each.model for each in rows}, {each.pool for each in rows}
-    for model in await list_models(db):  # pools that are only run
-        if model.name not in desired and model.pool not in named:
-            models.setdefault(model.pool, []).append(model.name)
     noisy = (await list_findings(db))[:NOISY_MAX]
     owners, quarantined = await present_owners(db), await count_quarantined(db)
     return SqlFacts(owners, models, await last_run(db), await _changes(db), noisy, quarantined)

@@ -22,8 +22,9 @@ class PoolRoute:
 
 
 class PoolRoutes:
-    """Routes of all tenants, from rows in the order of pools' names. `names`: all pools that have a row, also
-    those that take nothing new. `begun`: pools of which a worker was ready once; None: nobody knows. Pure."""
+    """Routes of all tenants, from rows in the order of pools' names. `models`: the model of each pool that
+    has a row, also of those that take nothing new. `begun`: pools of which a worker was ready once; None:
+    nobody knows. Pure."""
 
     def __init__(
         self,
@@ -32,9 +33,10 @@ class PoolRoutes:
         begun: Collection[str] | None = None,
     ) -> None:
         self._begun = begun
-        self.names = frozenset(row.pool for row in pools)
+        self.models = {row.pool: row.model for row in pools}
         active = {row.pool: row for row in pools if row.state == ACTIVE}
         routes = {name: PoolRoute(name, row.version) for name, row in active.items()}
+        self._of_model = {row.model: routes[name] for name, row in reversed(active.items())}
         self._own = {(row.tenant_id, row.model): routes[name] for name, row in active.items()}
         self._let_in: dict[tuple[str, str], PoolRoute] = {}
         for each in let_in:
@@ -49,6 +51,10 @@ class PoolRoutes:
         open_to_it = [route for route in by_rank if route is not None]
         begun = (each for each in open_to_it if self._begun is None or each.pool in self._begun)
         return next(begun, open_to_it[0] if open_to_it else None)
+
+    def any_of(self, model: str) -> PoolRoute | None:
+        """The first active pool of the model, whoever's it is."""
+        return self._of_model.get(model)
 
 
 async def tenants_let_in(db: Database, pool: str) -> list[str]:

@@ -135,7 +135,8 @@ async def show_pool(look: Look, ask: NamePool) -> PoolFacts:
 )
 async def create_pool(change: Change, ask: CreatePool) -> PoolFacts:
     """Create a pool: which model its workers run, how many, on which nodes, and who pays. Without a tenant it
-    is shared by all who have no pool of their own for the model."""
+    is shared by all who have no pool of their own for the model. Requests for a model that no pool serves
+    are refused."""
     if not is_pool_name(ask.pool) or ask.pool in RESERVED or "/" in ask.pool:
         raise bad_request(f"{ask.pool!r} is no name of a pool", field="pool")
     payer = None if ask.tenant is None else await change.tenant(ask.tenant)

@@ -20,12 +20,12 @@ from billing.usage import UsageEvent
 from chaos.bench.load import Ask
 from chaos.bench.targets import EngineArguments
 from chaos.bench.wire import BenchSocket
-from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, session_testbed
+from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, serve_model, session_testbed
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient, connect
 from core.sql.database import Database
 from core.tasks import cancel_tasks
-from engine.api import PoolQueue, prepare_model, register_model
+from engine.api import PoolQueue, prepare_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -188,7 +188,7 @@ async def register(site: SessionTestbed) -> None:
     """The built-in model, for this installation."""
     database = Database(site.settings.database_endpoint)
     try:
-        await register_model(database, await model_folder(), site.settings)
+        await serve_model(database, await model_folder(), site.settings)
     finally:
         await database.close()
 

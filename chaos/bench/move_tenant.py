@@ -137,17 +137,16 @@ async def _two_pools(made: BenchInstallation) -> None:
         model = await resolve_model(database, made.given.get("model", BYTES))
         assert model is not None, "the testbed registers it"
         await made.asker("owner")
-        for pool, payer in ((made.queue.pool, ""), (OTHER, made.tenants["owner"])):
-            row = PoolRow(
-                pool=pool,
-                model=model.name,
-                version=model.version,
-                workers=1,
-                labels={},
-                tenant_id=payer,
-                made_ms=1,
-            )
-            await create_pool(database, row)
+        row = PoolRow(
+            pool=OTHER,
+            model=model.name,
+            version=model.version,
+            workers=1,
+            labels={},
+            tenant_id=made.tenants["owner"],
+            made_ms=1,
+        )
+        await create_pool(database, row)
     finally:
         await database.close()
     await made.worker_in(OTHER)

@@ -20,12 +20,12 @@ from chaos.injected.deaths import CONSENT_VALUE
 from chaos.installation import worker_keeper
 from chaos.installation.balancer import Balancer, running_balancer
 from chaos.installation.forked import forking
-from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
+from chaos.installation.testbed import RunningProcess, SessionTestbed, serve_model, session_testbed
 from chaos.observations import Posted, TenantSums
 from core.redis.client import RedisClient, connect
 from core.sql.database import Database
 from core.tasks import cancel_tasks
-from engine.api import LogReader, PoolQueue, prepare_model, register_model
+from engine.api import LogReader, PoolQueue, prepare_model
 
 VLLM_MODEL = "smollm2"
 READY_SECONDS_MAX = 300.0
@@ -191,7 +191,7 @@ async def running_cluster(plan: InstallationPlan) -> AsyncGenerator[Installation
         stack.push_async_callback(database.close)
         if plan.engine is EngineKind.VLLM:
             folder = await prepare_model(VLLM_MODEL, site.settings.home, lambda line: None)
-            await register_model(database, folder, site.settings)
+            await serve_model(database, folder, site.settings)
         redis = connect(site.settings)
         stack.push_async_callback(redis.aclose)
         of_gateway, of_biller, of_worker = (

@@ -25,6 +25,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
 from billing.api import create_key, create_project, create_tenant
+from billing.pools import edit_pool, fill_pool
 from chaos.bench.targets import free_port
 from chaos.figures.figures import progress
 from chaos.installation.measure import CpuUsage
@@ -172,6 +173,7 @@ async def session_testbed(**settings: object) -> AsyncGenerator[SessionTestbed]:
         database = Database(own.database_endpoint)
         try:
             record = await register_model(database, byte_model(own.home / "models" / MODEL), own)
+            await fill_pool(database, own.pool, record.name, record.version, 1)
             tenant = await create_tenant(database, "bench")
             project = await create_project(database, tenant.tenant_id, "load")
             _, key = await create_key(database, tenant.tenant_id, project.id)
@@ -183,6 +185,12 @@ async def session_testbed(**settings: object) -> AsyncGenerator[SessionTestbed]:
         except BaseException:
             _complain(own.home / "logs")
             raise
+
+
+async def serve_model(database: Database, folder: Path, settings: Settings) -> None:
+    """Let the installation's pool run the model of a provisioned folder."""
+    record = await register_model(database, folder, settings)
+    await edit_pool(database, settings.pool, {"model": record.name, "version": record.version})
 
 
 def _complain(logs: Path) -> None:

@@ -105,4 +105,4 @@ class InstallationSettings(SettingsPart):
     """Workers that `parley fleet` runs on this machine at most; 0: one a GPU, without GPUs two a core."""
     model: str = "smollm2"
     """Model of a pool that `parley up` makes, of a worker whose pool has no row, and the one that answers
-    where a `send` names none."""
+    where a `send` names none and the gateway's pool has no row."""

@@ -30,8 +30,8 @@ def migrate(ask: MigratePool, how: CommandTerms, ids: tuple[str, ...], everythin
     """Move the requests IDS, or with --all every one, to another pool.
 
     They go on there at the token they had reached: readers see a pause, and the answer is billed once. To
-    empty a pool, send new requests elsewhere first (`parley models route MODEL --to POOL`), then move what is
-    left with --all. Repeating it changes nothing.
+    empty a pool, let it take none first (`parley pools drain POOL`), then move what is left with --all.
+    Repeating it changes nothing.
     """
     if bool(ids) == everything:
         raise click.UsageError("name requests, or say --all")
@@ -72,8 +72,8 @@ def _show_pool(result: MigratedPool, ask: MigratePool, how: CommandTerms) -> Non
         return
     if result.newcomers:
         raise StartupError(
-            f"{result.moved} are moved, but new ones still come to pool {result.pool}: route its models to "
-            f"{result.to} first (`parley models route MODEL --to {result.to}`)"
+            f"{result.moved} are moved, but new ones still come to pool {result.pool}: let it take none "
+            f"first (`parley pools drain {result.pool}`)"
         )
     if result.stay:
         first, stay = result.stay[0], f"{len(result.stay)} stay in pool {result.pool}"

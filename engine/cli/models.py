@@ -1,24 +1,31 @@
 """`parley models`: what models this installation can run."""
 
 import asyncio
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 import click
 
+from billing.pools import read_pools
 from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.redis import redis_errors
-from core.redis.client import connect
 from core.runtime.embedded import ensure_home
 from core.sql.database import Database, migrate, require_schema
-from core.sql.store_errors import redis_failure
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import Table, print_blocks
+from engine.cli.formatting import NOTHING
 from engine.models.provision import prepare, register
-from engine.models.registry import ModelRecord, limit_answers, list_models, resolve, route
-from engine.queue.client import PoolQueue
+from engine.models.registry import ModelRecord, limit_answers, list_models, resolve
 
 FINGERPRINT_CHARACTERS = 12
+
+
+@dataclass(frozen=True)
+class ListedModel:
+    """A model, and the names of the pools that serve it, in order."""
+
+    record: ModelRecord
+    pools: tuple[str, ...]
 
 
 @click.group()
@@ -34,43 +41,32 @@ def add(model: str) -> None:
     A hub id is looked up again: where it has a newer commit, that becomes the newest version.
     owner/name@commit is that commit and no other.
     """
-    record = asyncio.run(_add(Settings(), model))
-    print_line(f"{record.name} {record.version} is ready in {record.folder}")
+    added = asyncio.run(_add(Settings(), model))
+    print_line(f"{added.record.name} {added.record.version} is ready in {added.record.folder}")
+    _say_unserved([added])
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def list_command(as_json: bool) -> None:
-    """The newest version of each model."""
-    records = asyncio.run(_list(Settings()))
+    """The newest version of each model, and the pools that serve it, each in a version of its own."""
+    models = asyncio.run(_list(Settings()))
     if as_json:
-        for record in records:
-            print_json(asdict(record))
+        for each in models:
+            print_json(asdict(each.record) | {"pools": each.pools})
         return
-    if not records:
+    if not models:
         print_line("No model yet: parley models add smollm2")
         return
     table = Table(ruled=True)
-    table.columns("name", "version", "fingerprint", "pool", "tokens at most", "folder")
-    for record in records:
+    table.columns("name", "version", "fingerprint", "pools", "tokens at most", "folder")
+    for each in models:
+        record, pools = each.record, ", ".join(each.pools) or NOTHING
         fingerprint = record.fingerprint[:FINGERPRINT_CHARACTERS]
-        facts = (record.name, record.version, fingerprint, record.pool, f"{record.max_model_len:,}")
+        facts = (record.name, record.version, fingerprint, pools, f"{record.max_model_len:,}")
         table.row(*facts, str(record.folder))
     print_blocks(table)
-
-
-@command.command("route")
-@click.argument("model")
-@click.option("--to", "pool", required=True, help="The pool that new requests go to.")
-def route_command(model: str, pool: str) -> None:
-    """Send new requests of MODEL to another pool, within two seconds, where a worker must run it already.
-
-    What is in the old pool stays there: `parley requests migrate --all --from-pool OLD --to POOL` moves it.
-    `parley up` and `parley models add` route a model back to PARLEY_POOL. Pools that `parley pools create`
-    made for the model go first.
-    """
-    before = asyncio.run(_route(Settings(), model, pool))
-    print_line(f"new requests of {model} go to pool {pool}" + (f", no more to {before}" * (before != pool)))
+    _say_unserved(models)
 
 
 @command.command("answers")
@@ -98,42 +94,37 @@ async def _answers(settings: Settings, model: str, tokens: int | None) -> int | 
         await db.close()
 
 
-async def _route(settings: Settings, model: str, pool: str) -> str:
-    db, redis = Database(settings.database_endpoint), connect(settings)
-    try:
-        await require_schema(db)
-        record = await resolve(db, model)
-        if record is None:
-            raise StartupError(f"there is no model {model}: see `parley models list`")
-        workers = await PoolQueue(redis, pool, settings).workers()
-        if not any(worker.alive and worker.fingerprint == record.fingerprint for worker in workers):
-            missing = f"no worker of pool {pool} runs {model} {record.version}"
-            raise StartupError(f"{missing}: start `parley supervisor --pool {pool}`")
-        await route(db, model, pool)
-        return record.pool
-    except (redis_errors.RedisError, OSError) as error:
-        raise redis_failure(error, settings) from error
-    finally:
-        await redis.aclose()
-        await db.close()
+def _say_unserved(models: Sequence[ListedModel]) -> None:
+    for each in models:
+        if not each.pools:
+            create = f"parley pools create POOL --model {each.record.name}"
+            print_line(f"no pool serves {each.record.name}, so its requests are refused: {create}")
 
 
-async def _add(settings: Settings, model: str) -> ModelRecord:
+async def _add(settings: Settings, model: str) -> ListedModel:
     await asyncio.to_thread(ensure_home, settings)
     await migrate(settings.database_endpoint)
     folder = await prepare(model, settings.home, print_line, refresh=True)
     db = Database(settings.database_endpoint)
     try:
-        return await register(db, folder, settings)
+        return (await _with_pools(db, [await register(db, folder, settings)]))[0]
     finally:
         await db.close()
 
 
-async def _list(settings: Settings) -> list[ModelRecord]:
+async def _list(settings: Settings) -> list[ListedModel]:
     await asyncio.to_thread(ensure_home, settings)
     await migrate(settings.database_endpoint)
     db = Database(settings.database_endpoint)
     try:
-        return await list_models(db)
+        return await _with_pools(db, await list_models(db))
     finally:
         await db.close()
+
+
+async def _with_pools(db: Database, records: Sequence[ModelRecord]) -> list[ListedModel]:
+    pools = await read_pools(db)
+    return [
+        ListedModel(each, tuple(row.pool for row in pools if row.model == each.name and not row.draining))
+        for each in records
+    ]

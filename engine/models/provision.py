@@ -88,7 +88,6 @@ async def register(db: Database, folder: Path, settings: Settings) -> ModelRecor
         version=manifest["version"],
         fingerprint=fingerprint(manifest["sha256"], settings.worker_dtype),
         folder=folder,
-        pool=settings.pool,
         max_model_len=min(manifest["max_model_len"], settings.worker_max_model_len or sys.maxsize),
     )
     await save(db, record, manifest, now_ms())

@@ -35,14 +35,13 @@ MODELS = "models"  # name of the lock: an edit sees the one before
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """One model version as requests and workers see it. `pool`: destination of new requests; `max_model_len`
-    counts prompt and answer tokens, `answer_tokens` those of an answer whose sender gives no length."""
+    """One model version as requests and workers see it. `max_model_len` counts prompt and answer tokens,
+    `answer_tokens` those of an answer whose sender gives no length."""
 
     name: str
     version: str
     fingerprint: str
     folder: Path
-    pool: str
     max_model_len: int
     answer_tokens: int | None = None
 
@@ -91,7 +90,6 @@ async def save(db: Database, model: ModelRecord, manifest: Mapping[str, Any], no
             version=model.version,
             fingerprint=model.fingerprint,
             folder=str(model.folder),
-            pool=model.pool,
             max_model_len=model.max_model_len,
             manifest=dict(manifest),
             enabled=True,
@@ -109,18 +107,6 @@ async def find_version(db: Database, name: str, version: str) -> ModelRecord | N
     async with db.session() as session:
         row = await session.get(ModelVersion, (name, version))
     return None if row is None else _record(row)
-
-
-async def route(db: Database, name: str, pool: str) -> None:
-    """Send new requests of this model to `pool` from now on."""
-    async with db.transaction() as session:
-        await lock_until_commit(session, MODELS)
-        rows = (await session.exec(select(ModelVersion).where(col(ModelVersion.name) == name))).all()
-        before = {row.version: row.pool for row in rows}
-        for row in rows:
-            row.pool = pool
-            session.add(row)
-        await record(session, PLATFORM, "model.route", name, before, dict.fromkeys(before, pool))
 
 
 async def limit_answers(db: Database, name: str, tokens: int | None) -> int | None:
@@ -142,7 +128,7 @@ def _facts(row: ModelVersion) -> dict[str, Any]:
 
 
 def _record(row: ModelVersion) -> ModelRecord:
-    facts = (row.name, row.version, row.fingerprint, Path(row.folder), row.pool)
+    facts = (row.name, row.version, row.fingerprint, Path(row.folder))
     return ModelRecord(*facts, row.max_model_len, row.answer_tokens)
 
 

@@ -21,7 +21,6 @@ class ModelVersion(TableBase, table=True):
     version: str = Field(primary_key=True)
     fingerprint: str
     folder: str
-    pool: str
     max_model_len: int
     manifest: dict[str, Any] = Field(sa_type=JSON)
     enabled: bool = True

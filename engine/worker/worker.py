@@ -73,8 +73,8 @@ class Worker:
         self.name = name
         self._journal = journal
         ended = journal.add if journal else None
-        self._queue = PoolQueue(redis, record.pool, settings, ended=ended)
-        self._wakes = WorkerWakes(redis, record.pool, name)
+        self._queue = PoolQueue(redis, settings.pool, settings, ended=ended)
+        self._wakes = WorkerWakes(redis, settings.pool, name)
         self._engine = engine
         self._redis = redis
         self._counted = EngineTokenCounts(engine.counters())
@@ -309,9 +309,9 @@ class Worker:
 
     async def _publish_counts(self) -> None:
         hours = self._counted.hours(self._clock.now_ms())
-        await publish(self._redis, self._record.pool, self.name, hours)
+        await publish(self._redis, self._queue.pool, self.name, hours)
         if self._journal is not None:
-            await end_counts.publish(self._redis, self._record.pool, self.name, self._journal.counted)
+            await end_counts.publish(self._redis, self._queue.pool, self.name, self._journal.counted)
 
     async def _start_over(self) -> None:
         await self._do(self._workload.drop_all())

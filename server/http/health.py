@@ -67,10 +67,15 @@ class Health:
             return ["Redis does not answer"]
 
     async def _missing_worker(self) -> list[str]:
-        model = await self._context.catalogue.shared_default()
-        if model is None:
+        default = await self._context.catalogue.default()
+        if default is None:
             return [f"the model {self._context.settings.model} is not installed (parley models add)"]
-        workers = await self._context.pools.queues[model.pool].workers()
+        served = await self._context.catalogue.served_default()
+        if served is None:
+            create = f"parley pools create POOL --model {default.name}"
+            return [f"no pool serves the model {default.name} ({create})"]
+        model = served.record
+        workers = await self._context.pools.queues[served.pool].workers()
         if any(worker.alive and worker.fingerprint == model.fingerprint for worker in workers):
             return []
         return [f"no worker of {model.name} {model.version} is ready yet"]

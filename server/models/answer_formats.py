@@ -7,7 +7,8 @@ node, for some seconds at most.
 
 from billing.api import Principal
 from core.errors import Refused
-from engine.api import ModelRecord, ShapeTrials, format_of, uses_patterns
+from engine.api import ShapeTrials, format_of, uses_patterns
+from server.models.catalogue import ServedModel
 from server.protocol.codes import ErrorCode, refusal
 
 NO_PATTERNS = (
@@ -22,7 +23,7 @@ class AnswerFormats:
     def __init__(self, trials: ShapeTrials) -> None:
         self._trials = trials
 
-    async def check(self, principal: Principal, record: ModelRecord, packed: str | None) -> None:
+    async def check(self, principal: Principal, served: ServedModel, packed: str | None) -> None:
         """Raises Refused where this packed shape is not served."""
         if packed is None:
             return
@@ -30,6 +31,7 @@ class AnswerFormats:
             raise Refused(refusal(ErrorCode.BAD_REQUEST, NO_PATTERNS))
         if format_of(packed).object:
             return  # true for every request
-        found = await self._trials.refusal(record.pool, record.fingerprint, principal.tenant, packed)
+        fingerprint = served.record.fingerprint
+        found = await self._trials.refusal(served.pool, fingerprint, principal.tenant, packed)
         if found is not None:
             raise Refused(found)

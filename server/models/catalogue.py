@@ -1,9 +1,10 @@
-"""Models that can be asked for, and a tenant's prices of them. Read from SQL and kept a moment."""
+"""Models that can be asked for, the pools that serve them, and a tenant's prices. Read from SQL and kept a
+moment."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from billing.api import PinnedPrices, PriceOffer, offered_prices
-from billing.pools import ROUTES_KEPT_SECONDS, SHARED, PoolRoutes, read_routes
+from billing.pools import ROUTES_KEPT_SECONDS, SHARED, PoolRoute, PoolRoutes, read_routes
 from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
 from core.errors import Refused
@@ -15,12 +16,20 @@ KEEP_SECONDS = ROUTES_KEPT_SECONDS
 PRICES_KEPT_MAX = 10_000
 
 
+@dataclass(frozen=True)
+class ServedModel:
+    """A version of a model, and the pool whose workers run it."""
+
+    record: ModelRecord
+    pool: str
+
+
 class Catalogue:
     """Cache of model versions by name, and of prices."""
 
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db
-        self._default = settings.model
+        self._default, self._pool = settings.model, settings.pool
         self._models: dict[str, ModelRecord] = {}
         self._versions: dict[tuple[str, str], ModelRecord] = {}
         self._routes = PoolRoutes()
@@ -37,12 +46,18 @@ class Catalogue:
         return list(self._models.values())
 
     async def default(self) -> ModelRecord | None:
-        """The model of a turn that names none: the configured one, or the only one there is."""
+        """The model of a turn that names none: that of the pool PARLEY_POOL, without one PARLEY_MODEL, or the
+        only one there is."""
         models = await self.models()
-        named = self._models.get(self._default)
+        named = self._models.get(self._routes.models.get(self._pool, "")) or self._models.get(self._default)
         return named or (models[0] if len(models) == 1 else None)
 
-    async def resolve(self, name: str | None, tenant: str) -> ModelRecord:
+    async def pools(self) -> frozenset[str]:
+        """All pools that have a row, also those that take nothing new."""
+        await self.models()
+        return frozenset(self._routes.models)
+
+    async def resolve(self, name: str | None, tenant: str) -> ServedModel:
         """The model of this name, in the version and the pool that serve the tenant. Raises Refused: for an
         unknown model, listing those there are; and where no pool takes the tenant's requests."""
         models = await self.models()
@@ -50,25 +65,31 @@ class Catalogue:
         if found is None:
             names = ", ".join(model.name for model in models) or "none is installed yet"
             raise Refused(refusal(ErrorCode.UNKNOWN_MODEL, f"unknown model; there are: {names}"))
-        placed = self._placed(found, tenant)
+        placed = self._placed(found.name, self._routes.of(tenant, found.name))
         if placed is None:
-            told = f"no pool takes requests for {found.name} from this tenant now"
-            raise Refused(refusal(ErrorCode.OVERLOADED, told))
+            raise Refused(refusal(ErrorCode.OVERLOADED, self._unplaced(found.name)))
         return placed
 
-    async def shared_default(self) -> ModelRecord | None:
-        """The default as tenants without a pool of their own get it; None: there is none."""
+    async def served_default(self) -> ServedModel | None:
+        """The default as tenants without a pool of their own get it; where all its pools are dedicated, as
+        one of these has it. None: no pool serves it."""
         default = await self.default()
-        return None if default is None else self._placed(default, SHARED) or default
+        if default is None:
+            return None
+        route = self._routes.of(SHARED, default.name) or self._routes.any_of(default.name)
+        return self._placed(default.name, route)
 
-    def _placed(self, newest: ModelRecord, tenant: str) -> ModelRecord | None:
-        """The record of the version in the pool that the tenant's requests go to. A model without such a pool
-        goes where its row says, as long as nobody says what that pool should be."""
-        route = self._routes.of(tenant, newest.name)
-        if route is None:
-            return None if newest.pool in self._routes.names else newest
-        version = self._versions.get((newest.name, route.version))
-        return None if version is None else replace(version, pool=route.pool)
+    def _placed(self, name: str, route: PoolRoute | None) -> ServedModel | None:
+        """The version that a route's pool runs; None: there is no route, or no such version."""
+        record = None if route is None else self._versions.get((name, route.version))
+        return None if route is None or record is None else ServedModel(record, route.pool)
+
+    def _unplaced(self, name: str) -> str:
+        """Why no pool takes a tenant's requests for a model, without a word of others' pools."""
+        if name not in self._routes.models.values():
+            create = f"parley pools create POOL --model {name}"
+            return f"no pool serves the model {name}: the operator makes one with `{create}`"
+        return f"no pool takes requests for {name} from this tenant now"
 
     async def prices(self, tenant: str, model: str) -> PinnedPrices:
         """A tenant's prices of a model now. Raises Refused where there are none."""

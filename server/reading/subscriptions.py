@@ -116,14 +116,13 @@ class Subscriptions:
 
     async def start(self) -> None:
         """Listen to every existing pool."""
-        models = await self._catalogue.models()
-        for pool in sorted({*self._pools.queues, *(model.pool for model in models)}):
+        for pool in sorted({*self._pools.queues, *await self._catalogue.pools()}):
             await self.announce(pool)
         for pool in sorted(await known_pools(self._redis, self._settings)):
             await self.follow(pool)
 
     async def announce(self, pool: str) -> None:
-        """Register a pool of the settings or of a model, and listen, before any request goes there."""
+        """Register a pool of the settings or of SQL, and listen, before any request goes there."""
         if pool not in self._joined:
             await announce_pool(self._redis, self._settings, pool)
             await self._join(pool)

@@ -43,7 +43,7 @@ class SendAdmitter:
             project=principal.project,
             user=prepared.user,
             model=record.name,
-            pool=record.pool,
+            pool=prepared.pool,
             fingerprint=record.fingerprint,
             input_tokens=len(prepared.prompt),
             chunk_tokens=min(self._settings.chunk_tokens, prepared.sampling.max_tokens),

@@ -57,7 +57,7 @@ class SendEnqueuer:
         """Enqueue it, with a source that reads its log; None where the pool knew it, or it was migrated
         meanwhile: read what another preparation made of it. Raises Refused."""
         send, tenant = prepared.send, principal.tenant
-        await self._subscriptions.announce(prepared.record.pool)
+        await self._subscriptions.announce(prepared.pool)
         if not await self._subscriptions.follow(admitted.pool):
             await self._quota.release(tenant, send.id)
             raise Refused(log_lost())

@@ -42,6 +42,7 @@ class PreparedSend:
 
     send: ParsedSend
     record: ModelRecord
+    pool: str
     prompt: list[int]
     sampling: Sampling
     priority: PriorityClass
@@ -93,12 +94,13 @@ class SendPreparer:
     async def prepare(self, principal: Principal, send: ParsedSend, facts: dict[str, object]) -> PreparedSend:
         """Prepare a send. Raises Refused for an unknown model, project, user or conversation. Puts the user
         into `facts` early: a refusal is counted to that user."""
-        record = await self._catalogue.resolve(await self._model(principal, send), principal.tenant)
+        served = await self._catalogue.resolve(await self._model(principal, send), principal.tenant)
+        record = served.record
         user = await self._users.of_turn(principal, send.metadata, await self._project(principal, send))
         facts["user"] = user
         if await self._closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
-        await self._formats.check(principal, record, send.options.response_format)
+        await self._formats.check(principal, served, send.options.response_format)
         policy = await self._policies.of(principal.tenant, principal.project)
         history = await self._history(principal, send, record.name)
         going = going_on(history, send.conversation or "", send.continues) if send.continues else None
@@ -108,7 +110,7 @@ class SendPreparer:
         vetted = await self._vetted(principal, policy, send)
         turns = [*(turn.messages for turn in history.turns), *([vetted.messages] if send.messages else ())]
         asked = ChatPrompt(turns, system_message(vetted.system, history.system), unfinished=going is not None)
-        accepted_ms = await self._pools.queues[record.pool].now_ms()  # its deadline goes by this clock
+        accepted_ms = await self._pools.queues[served.pool].now_ms()  # its deadline goes by this clock
         room = await self._room(principal, record, send, user, accepted_ms)
         with spans.span("send.render"):
             fitting = room.turns_kept if send.stored else all_turns
@@ -119,7 +121,7 @@ class SendPreparer:
         priority = parse.capped_priority(send.options.priority, principal.priority_max)
         deadline_ms = parse.deadline_ms(send.options, priority, accepted_ms, self._settings)
         times = (accepted_ms, deadline_ms)
-        who = (send, record, prompt.ids, sampling, priority, user)
+        who = (send, record, served.pool, prompt.ids, sampling, priority, user)
         return PreparedSend(*who, *times, policy, vetted, context, going)
 
     async def _model(self, principal: Principal, send: ParsedSend) -> str | None:

@@ -90,7 +90,7 @@ class PoolWorkers:
     async def worker(self, engine: ScriptedEngine) -> AsyncGenerator["Running"]:
         """A worker at work. Leaving the block kills it: nothing is given back."""
         name = f"w{next(self.names)}"
-        record = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), self.pool, LIMITS.max_model_len)
+        record = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), LIMITS.max_model_len)
         capacity = capacity_of(self.settings, engine.kv_tokens)
         chunk = self.settings.chunk_tokens
         policies = PolicyCache()
@@ -100,7 +100,8 @@ class PoolWorkers:
         await engine.start()
         stop = asyncio.Event()
         async with self._client() as redis:
-            worker = Worker(self.settings, redis, engine, record, workload, name, policies, self.journal)
+            own = self.settings.model_copy(update={"pool": self.pool})
+            worker = Worker(own, redis, engine, record, workload, name, policies, self.journal)
             task = asyncio.create_task(worker.run(stop))
             running = Running(name, engine, stop, task)
             try:

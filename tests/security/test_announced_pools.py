@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from billing.pools import fill_pool
 from core.access.processes import SUPERVISOR, WORKER
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -16,7 +17,6 @@ from core.sql.database import Database
 from core.tasks import cancel_tasks
 from engine.api import LogReader, PoolQueue
 from engine.main import announce_alone
-from engine.models.registry import ModelRecord, save
 from engine.node.supervisor import Supervisor
 from server.context import make_context
 from server.pool_services import PoolServices
@@ -71,9 +71,11 @@ async def test_a_worker_without_a_supervisor_announces_where_it_may(
     await client.aclose()
 
 
-async def test_a_gateway_announces_its_models_pools(sqlite: Database, redis: Redis, settings: Settings):
+async def test_a_gateway_announces_the_pools_that_have_rows(
+    sqlite: Database, redis: Redis, settings: Settings
+):
     """Those that SQL names, and its own."""
-    await save(sqlite, ModelRecord("other", "1", "f", settings.home, "big", 4096), {}, now_ms())
+    await fill_pool(sqlite, "big", "other", "1", 1)
     hub = subscriptions_of(make_context(settings, "gw-test", sqlite, redis))
     await hub.start()
     running = asyncio.create_task(hub.run())

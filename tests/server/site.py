@@ -21,6 +21,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from billing.api import create_key, create_project, create_tenant
+from billing.pools import fill_pool
 from chaos.injected.scripted import NextToken, ScriptedEngine
 from core.access.processes import GATEWAY
 from core.clock import now_ms
@@ -202,7 +203,8 @@ async def running_site(
         update={"port": port, "model": "tiny", "drain_seconds_max": 1.0, **changed}
     )
     folder = tiny_model(settings.home / "tiny")
-    await save(database, ModelRecord("tiny", "1", FINGERPRINT, folder, settings.pool, CONTEXT), {}, now_ms())
+    await save(database, ModelRecord("tiny", "1", FINGERPRINT, folder, CONTEXT), {}, now_ms())
+    await fill_pool(database, settings.pool, "tiny", "1", 1)
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)

@@ -16,6 +16,7 @@ import httpx
 import psutil
 
 from billing.api import Quota, create_key, create_project, create_tenant
+from billing.pools import fill_pool
 from chaos.injected.scripted import ScriptedEngine, seeded
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -150,7 +151,8 @@ async def running_gateways(
     """`count` gateways with one tenant and no worker; `fleet.site.crew` starts workers."""
     settings = settings.model_copy(update={"model": "tiny"})
     folder = tiny_model(settings.home / "tiny")
-    await save(database, ModelRecord("tiny", "1", FINGERPRINT, folder, settings.pool, CONTEXT), {}, now_ms())
+    await save(database, ModelRecord("tiny", "1", FINGERPRINT, folder, CONTEXT), {}, now_ms())
+    await fill_pool(database, settings.pool, "tiny", "1", 1)
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)

@@ -34,7 +34,7 @@ def _models() -> None:
     op.create_table(
         "model_version",
         *text_keys("name", "version"),
-        *texts("fingerprint", "folder", "pool"),
+        *texts("fingerprint", "folder"),
         sa.Column("max_model_len", sa.Integer(), nullable=False),
         sa.Column("manifest", sa.JSON(), nullable=False),
         sa.Column("enabled", sa.Boolean(), nullable=False),

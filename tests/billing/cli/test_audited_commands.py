@@ -45,7 +45,6 @@ ELSEWHERE = {
     "console": "tests/admin/test_console.py::test_links_and_sign_ins_are_recorded",
     "models add": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
     "models answers": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
-    "models route": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
     "pools create": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",
     "pools delete": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",
     "pools drain": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",

@@ -45,7 +45,7 @@ def test_a_request_goes_by_its_tenant_first(
     """Then by its model. A pool that drains takes nothing new, and strangers are refused."""
     routes = PoolRoutes(pools, let_in)
     assert routes.of("t", "m") == (PoolRoute(goes, f"of {goes}") if goes else None)
-    assert routes.names == {row.pool for row in pools}
+    assert routes.models == {row.pool: row.model for row in pools}
 
 
 @pytest.mark.parametrize(

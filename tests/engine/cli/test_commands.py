@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from billing.api import create_tenant
+from billing.pools import PoolRow, create_pool, drain_pool
 from core.cli import parley as cli
 from core.configuration.settings import Settings
 from core.errors import StartupError
@@ -198,19 +199,23 @@ async def test_what_cannot_move_says_why(pool: Pool, parley: Parley):
     assert await pool.places(TENANT, waiting.id) == {"line:interactive", "ids:interactive"}
 
 
-async def test_a_model_is_routed_to_a_pool_that_runs_it(pool: Pool, parley: Parley, sqlite: Database):
-    """Not to one where nothing would take its requests."""
-    await save(sqlite, ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), "default", 2048), {}, 1)
-    assert "no worker of pool b runs tiny 1" in await parley("models", "route", "tiny", "--to", "b", code=1)
-    await Pool(pool.redis, pool.settings, "b", clock=None).worker()  # pyright: ignore[reportArgumentType]
-    said = await parley("models", "route", "tiny", "--to", "b")
-    assert said == "new requests of tiny go to pool b, no more to default\n"
-    assert [record.pool for record in await list_models(sqlite)] == ["b"]
+async def test_a_model_that_no_pool_serves_says_so(parley: Parley, sqlite: Database):
+    """And how to make one; a pool that drains serves nobody new."""
+    await save(sqlite, ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), 2048), {}, 1)
+    unserved = "no pool serves tiny, so its requests are refused: parley pools create POOL --model tiny"
+    assert (await parley("models", "list")).splitlines()[-1] == unserved
+    for pool in ("b", "c"):
+        row = PoolRow(pool=pool, model="tiny", version="1", workers=1, labels={}, made_ms=1)
+        await create_pool(sqlite, row)
+        assert unserved not in await parley("models", "list")
+        assert [row["pools"] for row in await parley.rows("models", "list")] == [[pool]]
+        await drain_pool(sqlite, pool)
+    assert unserved in await parley("models", "list")
 
 
 async def test_the_length_of_a_models_answers_is_set(parley: Parley, sqlite: Database):
     """And taken back."""
-    await save(sqlite, ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), "default", 2048), {}, 1)
+    await save(sqlite, ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), 2048), {}, 1)
     said = await parley("models", "answers", "tiny", "--tokens", "500")
     assert said == "answers of tiny have at most 500 tokens\n"
     assert [record.answer_tokens for record in await list_models(sqlite)] == [500]
@@ -260,7 +265,7 @@ def test_models_are_listed_for_scripts(home: Path, parley: Parley):
     """One JSON object a line; nothing where there is none."""
     assert asyncio.run(parley.rows("models", "list")) == []
     db = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
-    record = ModelRecord("tiny", "1", "f1", home / "models", "default", 4096)
+    record = ModelRecord("tiny", "1", "f1", home / "models", 4096)
 
     async def add() -> None:
         await save(db, record, {}, 1)

@@ -169,27 +169,15 @@ async def test_top_goes_on_until_it_is_interrupted(
 
 
 def test_models_are_printed_with_where_they_are(monkeypatch: pytest.MonkeyPatch):
-    """The beginning of a fingerprint is enough to compare two."""
-    record = ModelRecord("tiny", "1", "0123456789abcdef", Path("/models/tiny"), "far", 32_768)
+    """The beginning of a fingerprint is enough to compare two; and which pools serve it."""
+    record = ModelRecord("tiny", "1", "0123456789abcdef", Path("/models/tiny"), 32_768)
 
-    async def found(_: Any) -> list[ModelRecord]:
-        return [record]
+    async def found(_: Any) -> list[models.ListedModel]:
+        return [models.ListedModel(record, ("far", "near"))]
 
     monkeypatch.setattr(models, "_list", found)
     printed = CliRunner().invoke(models.command, ["list"], catch_exceptions=False).output
     head, rule, row = (line.strip() for line in printed.splitlines() if line.strip())
-    assert " ".join(head.split()) == "name version fingerprint pool tokens at most folder"
+    assert " ".join(head.split()) == "name version fingerprint pools tokens at most folder"
     assert not rule.strip(" ─━╺")
-    assert row.split() == ["tiny", "1", "0123456789ab", "far", "32,768", "/models/tiny"]
-
-
-@pytest.mark.parametrize(("before", "more"), [("near", ", no more to near"), ("far", "")])
-def test_where_a_models_requests_went_before_is_said(before: str, more: str, monkeypatch: pytest.MonkeyPatch):
-    """Unless it is there already."""
-
-    async def routed(*_: Any) -> str:
-        return before
-
-    monkeypatch.setattr(models, "_route", routed)
-    said = CliRunner().invoke(models.command, ["route", "tiny", "--to", "far"], catch_exceptions=False).output
-    assert said == f"new requests of tiny go to pool far{more}\n"
+    assert row.split() == ["tiny", "1", "0123456789ab", "far,", "near", "32,768", "/models/tiny"]

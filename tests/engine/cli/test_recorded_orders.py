@@ -15,7 +15,7 @@ from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.sql.database import Database
-from engine.models.registry import ModelRecord, limit_answers, route, save
+from engine.models.registry import ModelRecord, limit_answers, save
 from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
 from engine.operations import workers
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, request
@@ -92,17 +92,14 @@ async def test_orders_to_requests(desk: OrdersDesk):
 
 
 async def test_a_model_is_recorded_once(sqlite: Database):
-    """When it is new, changed, routed or limited; `parley up` says at each start what is known."""
-    model = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), "default", 2048)
+    """When it is new, changed or limited; `parley up` says at each start what is known."""
+    model = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), 2048)
     for _ in range(2):
         await save(sqlite, model, {"files": {}}, now_ms())
-    for _ in range(2):
-        await route(sqlite, "tiny", "b")
     await limit_answers(sqlite, "tiny", 512)
     rows = list(await list_rows(sqlite, PLATFORM))[-2::-1]  # without the seal
     assert [(row.action, row.target, row.after) for row in rows] == [
         ("model.add", "tiny 1", rows[0].after),
-        ("model.route", "tiny", '{"1":"b"}'),
         ("model.answers", "tiny", '{"1":512}'),
     ]
 

@@ -14,7 +14,7 @@ from engine.models.known import KnownModel, model_of_pool
 from engine.models.registry import ModelRecord, save
 from tests.support.home import settings_in
 
-RECORD = ModelRecord("tiny", "1", "f1", Path("/m/1"), "default", 4096)
+RECORD = ModelRecord("tiny", "1", "f1", Path("/m/1"), 4096)
 
 
 async def test_a_pool_runs_the_version_of_its_row(home: Path, sqlite: Database):

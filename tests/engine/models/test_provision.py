@@ -178,7 +178,8 @@ def test_a_model_is_added_listed_and_made_newer(home: Path, hub: list[str]):
         return result.stdout
 
     assert types("list") == "No model yet: parley models add smollm2\n"
-    first = types("add", f"owner/Name@{COMMIT}").splitlines()[-1]
+    first, unserved = types("add", f"owner/Name@{COMMIT}").splitlines()[-2:]
+    assert unserved.startswith("no pool serves name, so its requests are refused: parley pools create POOL")
     assert first.startswith(f"name {COMMIT[:12]} is ready in {home / 'models'}")
     (listed,) = map(json.loads, types("list", "--json").splitlines())
     assert (listed["name"], listed["version"], listed["max_model_len"]) == ("name", COMMIT[:12], 128)

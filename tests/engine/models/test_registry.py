@@ -18,7 +18,6 @@ from engine.models.registry import (
     limit_answers,
     list_models,
     resolve,
-    route,
     save,
 )
 from engine.models.tables import ModelVersion
@@ -95,8 +94,6 @@ async def test_models_have_their_names_and_versions_for_themselves(tmp_path: Pat
         async with db.session() as session:
             row = await session.get_one(ModelVersion, ("tiny", "1"))
         assert row.created_ms == 1, "it is as old as it was"
-        await route(db, "tiny", "far")
-        assert [each.pool for each in await list_models(db)] == ["default", "far"]
         assert await limit_answers(db, "tiny", 500) is None
         await save(db, replace(saved[0], version="9"), {}, now_ms=99)
         assert [each.answer_tokens for each in await list_models(db)] == [None, 500]
@@ -105,14 +102,14 @@ async def test_models_have_their_names_and_versions_for_themselves(tmp_path: Pat
         await db.close()
 
 
-async def test_models_added_and_routed_at_once_are_as_somebody_said(database: Database, tmp_path: Path):
-    """The same version from eight sides, and a route between them: one row, and nobody fails."""
+async def test_models_added_and_limited_at_once_are_as_somebody_said(database: Database, tmp_path: Path):
+    """The same version from eight sides, and a length of its answers: one row, and nobody fails."""
     model = _record("1", tmp_path)
     await asyncio.gather(*(save(database, model, {}, now_ms=1) for _ in range(8)))
-    await asyncio.gather(*(route(database, "tiny", pool) for pool in ("far", "near") * 4))
+    await asyncio.gather(*(limit_answers(database, "tiny", tokens) for tokens in (100, 200) * 4))
     (found,) = await list_models(database)
-    said = [row for row in reversed(await list_rows(database, PLATFORM)) if row.action == "model.route"]
-    assert f'"{found.pool}"' in said[-1].after
+    said = [row for row in reversed(await list_rows(database, PLATFORM)) if row.action == "model.answers"]
+    assert f":{found.answer_tokens}}}" in said[-1].after
     assert [row.before for row in said[1:]] == [row.after for row in said[:-1]]
 
 
@@ -123,4 +120,4 @@ async def test_a_file_is_hashed_whole(tmp_path: Path):
 
 
 def _record(version: str, folder: Path) -> ModelRecord:
-    return ModelRecord("tiny", version, f"print-{version}", folder, "default", 128)
+    return ModelRecord("tiny", version, f"print-{version}", folder, 128)

@@ -35,7 +35,7 @@ async def crew(
     (folder / "config.json").write_text('{"eos_token_id": 256}')
     settings = settings_in(home, redis_url=redis_url, model="tiny")
     db = Database(settings.database_endpoint)
-    await save(db, ModelRecord("tiny", "1", FINGERPRINT, folder, "default", 4096), {}, now_ms())
+    await save(db, ModelRecord("tiny", "1", FINGERPRINT, folder, 4096), {}, now_ms())
     await db.close()
     environment = {
         "PARLEY_HOME": str(home),

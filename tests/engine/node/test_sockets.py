@@ -59,7 +59,7 @@ async def test_a_workers_sockets_go_with_it(
         raise StartupError("x")
 
     async def model() -> ModelRecord:
-        return ModelRecord("tiny", "1", FINGERPRINT, settings.home, "default", 4096)
+        return ModelRecord("tiny", "1", FINGERPRINT, settings.home, 4096)
 
     monkeypatch.setattr(supervised_worker, "spawn", ends_at_once)
     queue = PoolQueue(redis, settings.pool, settings)

@@ -24,7 +24,7 @@ from engine.node.supervised_worker import Backoff, SupervisedWorker
 from engine.queue.types import WorkerView
 from tests.support.home import settings_in
 
-MODEL = ModelRecord("tiny", "1", "f1", Path("/models/tiny"), "default", 512)
+MODEL = ModelRecord("tiny", "1", "f1", Path("/models/tiny"), 512)
 DEVICE = DeviceHealth(3, "GPU-3", 40, 90, 0, False, 0, 1, "NVIDIA H200")
 
 

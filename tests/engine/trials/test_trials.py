@@ -218,7 +218,7 @@ async def test_another_version_of_the_model_is_tried_with_its_own_vocabulary(
 ):
     """A node serves the version that is registered now, without a restart."""
     monkeypatch.setattr(desk_module, "MODEL_SECONDS", 0.02)
-    current = ModelRecord("tiny", "1", "old", Path("/old"), POOL, 10)
+    current = ModelRecord("tiny", "1", "old", Path("/old"), 10)
 
     async def model(_: TrialServer) -> ModelRecord:
         return current
@@ -237,7 +237,7 @@ async def test_another_version_of_the_model_is_tried_with_its_own_vocabulary(
     monkeypatch.setattr(desk_module, "TrialRunner", Counted)
     task = asyncio.create_task(TrialServer(settings, redis).run())
     assert await ShapeTrials(redis).refusal(POOL, "old", TENANT, "good") is None
-    current = ModelRecord("tiny", "2", "new", Path("/new"), POOL, 10)
+    current = ModelRecord("tiny", "2", "new", Path("/new"), 10)
     assert await ShapeTrials(redis).refusal(POOL, "new", TENANT, "good") is None
     await cancel_tasks([task])
     assert triers == [Path("/old"), Path("/new")]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from engine.worker import self_test
 from engine.worker.continuation import ModelLimits
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
 
-MODEL = ModelRecord("tiny", "1", "print", Path("/tiny"), "default", 100)
+MODEL = ModelRecord("tiny", "1", "print", Path("/tiny"), 100)
 
 
 @dataclass
@@ -267,7 +267,7 @@ async def test_a_worker_drains_where_it_is_told_to(monkeypatch: pytest.MonkeyPat
 async def test_a_worker_runs_what_it_was_told_in_the_pool_that_it_was_told(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
-    """The record's own pool is where new requests go."""
+    """A line of `models list` has more in it, which is not the worker's to know."""
     asked: list[Any] = []
 
     async def registered(_: Settings) -> ModelRecord:
@@ -278,10 +278,10 @@ async def test_a_worker_runs_what_it_was_told_in_the_pool_that_it_was_told(
     far = settings.model_copy(update={"pool": "far"})
     monkeypatch.setenv(
         main.RECORD,
-        '{"name":"told","version":"2","fingerprint":"f","folder":"/f","pool":"p","max_model_len":9}',
+        '{"name":"told","version":"2","fingerprint":"f","folder":"/f","max_model_len":9,"pools":["p"]}',
     )
-    assert await main.model_of(far) == ModelRecord("told", "2", "f", Path("/f"), "far", 9)
+    assert await main.model_of(far) == ModelRecord("told", "2", "f", Path("/f"), 9)
     assert asked == []
     monkeypatch.delenv(main.RECORD)
-    assert await main.model_of(far) == replace(MODEL, pool="far")
+    assert await main.model_of(far) == MODEL
     assert len(asked) == 1

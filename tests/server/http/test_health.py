@@ -19,8 +19,14 @@ class StubModel(NamedTuple):
 
     name: str = "m"
     version: str = "2"
-    pool: str = "p"
     fingerprint: str = "fp"
+
+
+class StubServed(NamedTuple):
+    """One with the pool that serves it."""
+
+    record: StubModel = StubModel()
+    pool: str = "p"
 
 
 class StubWorker(NamedTuple):
@@ -35,14 +41,19 @@ class HealthWorld:
     """What a gateway sees; `error`: instead of an answer."""
 
     model: StubModel | None = field(default_factory=StubModel)
+    served: StubServed | None = field(default_factory=StubServed)
     registered: list[StubWorker] = field(default_factory=lambda: [StubWorker(True, "fp")])
     error: BaseException | None = None
     takes_seconds: float = 0
     looks: int = 0
 
-    async def shared_default(self) -> StubModel | None:
+    async def default(self) -> StubModel | None:
         """As the catalogue's."""
         return self.model
+
+    async def served_default(self) -> StubServed | None:
+        """As the catalogue's."""
+        return self.served
 
     async def workers(self) -> list[StubWorker]:
         """As the queue's."""
@@ -86,6 +97,10 @@ class HealthWorld:
         (HealthWorld(registered=[StubWorker(True, "other"), StubWorker(True, "fp")]), []),
         (HealthWorld(registered=[]), ["no worker of m 2 is ready yet"]),
         (HealthWorld(model=None), ["the model main is not installed (parley models add)"]),
+        (
+            HealthWorld(served=None),
+            ["no pool serves the model m (parley pools create POOL --model m)"],
+        ),
         (HealthWorld(error=AwayError("x")), ["Redis does not answer"]),
         (HealthWorld(error=OSError("x")), ["the database does not answer"]),
     ],

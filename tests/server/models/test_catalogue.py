@@ -1,17 +1,19 @@
 """What a gateway keeps of models and prices: for how long, how many, and that news empty it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from billing.pools import PoolRoutes, PoolRow
+from billing.pools import ACTIVE, DRAINING, PoolRoutes, PoolRow
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.sql.database import Database
 from engine.api import ModelRecord
 from server.models import catalogue as module
-from server.models.catalogue import Catalogue
+from server.models.catalogue import Catalogue, ServedModel
+from server.protocol.codes import ErrorCode
 from tests.support.watch import StubClock
 
 MANY = 10_000
@@ -32,12 +34,18 @@ class Offer(NamedTuple):
         return now >= self.next_ms
 
 
+def pool_row(pool: str, tenant: str = "", model: str = "a", state: str = ACTIVE) -> PoolRow:
+    """A row of `pool`, in version 1."""
+    facts: dict[str, Any] = {"version": "1", "workers": 1, "labels": {}, "made_ms": 1}
+    return PoolRow(pool=pool, tenant_id=tenant, model=model, state=state, **facts)
+
+
 class CatalogueDatabase:
-    """Models and prices, and every question; `news`: to whom they come while one is answered."""
+    """Models, pools and prices, and every question; `news`: to whom they come while one is answered."""
 
     def __init__(self) -> None:
         self.names, self.versions = ["a"], ["1"]
-        self.routes = PoolRoutes()
+        self.pools: list[PoolRow] | None = None
         self.read = 0
         self.asked = list[str]()
         self.next_ms = float("inf")
@@ -47,14 +55,15 @@ class CatalogueDatabase:
         """As engine's."""
         self.read += 1
         return [
-            ModelRecord(name, version, "fp", Path("/m"), "default", 9)
+            ModelRecord(name, version, "fp", Path("/m"), 9)
             for name in self.names
             for version in self.versions
         ]
 
     async def read_routes(self, _: Database) -> PoolRoutes:
-        """As billing's."""
-        return self.routes
+        """As billing's; unless a test says which, each model has a shared pool."""
+        shared = [pool_row(f"of-{name}", model=name) for name in self.names]
+        return PoolRoutes(shared if self.pools is None else self.pools)
 
     async def offered_prices(self, _: Database, tenant: str, model: str) -> Offer:
         """As billing's."""
@@ -108,7 +117,7 @@ async def test_the_default_is_the_configured_or_the_only_one(
     """Who asks for what there is not is told what there is."""
     books.names = names
     if found is not None:
-        assert (await catalogue.resolve(asked, "t")).name == found
+        assert (await catalogue.resolve(asked, "t")).record.name == found
         return
     with pytest.raises(Refused, match=f"there are: {', '.join(names) or 'none is installed yet'}$"):
         await catalogue.resolve(asked, "t")
@@ -159,25 +168,76 @@ async def test_ten_thousand_prices_are_kept(catalogue: Catalogue, books: Catalog
     assert books.asked[MANY:] == ["t one more", "t m0"]
 
 
-async def test_a_request_gets_the_version_of_the_pool_it_goes_to(
-    catalogue: Catalogue, books: CatalogueDatabase, watch: StubClock
-):
-    """Not the newest one. A model that no pool is for goes where its row says; where that pool is drained or
-    another tenant's it is refused, and is not sent there."""
-    books.names, books.versions = ["a"], ["1", "2"]
-    assert await catalogue.resolve("a", "t") == ModelRecord("a", "2", "fp", Path("/m"), "default", 9)
+@pytest.fixture
+def served(catalogue: Catalogue, books: CatalogueDatabase, watch: StubClock) -> Callable[..., None]:
+    """Makes these the pools, and lets gateways notice."""
 
-    async def now_with(**pools: str) -> None:
-        facts: dict[str, Any] = {"model": "a", "version": "1", "workers": 1, "labels": {}, "made_ms": 1}
-        books.routes = PoolRoutes([PoolRow(pool=pool, tenant_id=of, **facts) for pool, of in pools.items()])
+    def become(*pools: PoolRow) -> None:
+        books.pools = list(pools)
         watch.ms += 2_001
 
-    await now_with(big="", own="t")
+    return become
+
+
+async def test_a_request_gets_the_version_of_the_pool_it_goes_to(
+    catalogue: Catalogue, books: CatalogueDatabase, served: Callable[..., None]
+):
+    """Not the newest one: its tenant's own pool's, else the shared one's."""
+    books.versions = ["1", "2"]
+    served(pool_row("big"), pool_row("own", "t"))
     for tenant, pool in (("t", "own"), ("u", "big")):
-        assert await catalogue.resolve("a", tenant) == ModelRecord("a", "1", "fp", Path("/m"), pool, 9)
-    await now_with(own="t")
-    assert (await catalogue.resolve("a", "u")).pool == "default"
-    await now_with(default="t")
-    with pytest.raises(Refused, match="no pool takes requests for a from this tenant"):
+        found = ServedModel(ModelRecord("a", "1", "fp", Path("/m"), 9), pool)
+        assert await catalogue.resolve("a", tenant) == found
+    books.versions = ["2"]
+    served(pool_row("big"))
+    with pytest.raises(Refused, match="no pool takes requests for a from this tenant now"):
+        await catalogue.resolve("a", "t")
+
+
+@pytest.mark.parametrize(
+    ("pools", "told"),
+    [
+        ([], "no pool serves the model a: the operator makes one with `parley pools create POOL --model a`"),
+        ([pool_row("b", model="b")], "no pool serves the model a: .*"),
+        ([pool_row("own", "t")], "no pool takes requests for a from this tenant now"),
+        ([pool_row("default", state=DRAINING)], "no pool takes requests for a from this tenant now"),
+    ],
+)
+async def test_a_model_without_a_pool_is_refused(
+    catalogue: Catalogue, served: Callable[..., None], pools: list[PoolRow], told: str
+):
+    """Which model, and what to do where nobody made a pool; of others' pools not a word."""
+    served(*pools)
+    with pytest.raises(Refused, match=f" {told}$") as refused:
         await catalogue.resolve("a", "u")
-    assert (await catalogue.resolve("a", "t")).pool == "default"
+    assert refused.value.refusal.code == ErrorCode.OVERLOADED
+
+
+async def test_the_default_follows_the_row_of_the_gateways_pool(
+    catalogue: Catalogue, books: CatalogueDatabase, served: Callable[..., None]
+):
+    """PARLEY_MODEL is the default only while PARLEY_POOL has no row."""
+    books.names = ["a", "b", "main"]
+    for pools, name in (
+        ([pool_row("other", model="a")], "main"),
+        ([pool_row("default", model="b")], "b"),
+        ([pool_row("default", model="gone")], "main"),
+    ):
+        served(*pools)
+        assert (found := await catalogue.default()) is not None
+        assert found.name == name
+
+
+async def test_a_gateway_is_ready_with_what_serves_its_default(
+    catalogue: Catalogue, served: Callable[..., None]
+):
+    """The shared pool, else a dedicated one; a draining one serves nobody new."""
+    for pools, pool in (
+        ([pool_row("big"), pool_row("a-own", "t")], "big"),
+        ([pool_row("a-own", "t"), pool_row("z-own", "u")], "a-own"),
+        ([pool_row("big", state=DRAINING)], None),
+    ):
+        served(*pools)
+        found = await catalogue.served_default()
+        assert (found and found.pool) == pool
+        assert await catalogue.pools() == {row.pool for row in pools}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from billing.dedicated_pools.pools import create_pool, drain_pool
+from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool
 from billing.tables.pools import PoolRow
 from billing.usage import ENDED_FIELD, decode, ended_stream
 from chaos.injected.scripted import ScriptedEngine
@@ -16,6 +16,15 @@ from tests.support.patience import wait_until
 from tests.system.wire import wired
 
 OWN = "own"
+
+
+async def is_refused(gateway: Site, key: str, words: str) -> bool:
+    """Whether a send of this key is refused in these words, to be tried again later."""
+    async with gateway.welcomed(key) as asking:
+        await asking.send()
+        while (answer := await asking.hear())["t"] not in ("accepted", "error"):
+            pass
+    return answer.get("code") == "overloaded" and answer["message"].startswith(words)
 
 
 async def test_a_tenants_requests_go_to_its_own_pool_and_no_strangers_do(gateway: Site):
@@ -45,20 +54,22 @@ async def test_a_tenants_requests_go_to_its_own_pool_and_no_strangers_do(gateway
         assert len(await ended_in("default") - {gateway.tenant}) == 1
         assert await ended_in(OWN) == {gateway.tenant}
 
-        await create_pool(gateway.database, PoolRow(pool="default", made_ms=1, **facts))
         await drain_pool(gateway.database, "default")
         key = await gateway.foreign_key()
 
-        async def is_refused() -> bool:
-            async with gateway.welcomed(key) as stranger:
-                await stranger.send()
-                while (answer := await stranger.hear())["t"] not in ("accepted", "error"):
-                    pass
-            return answer["t"] == "error" and "no pool takes requests" in answer["message"]
-
-        await wait_until(is_refused)
+        await wait_until(lambda: is_refused(gateway, key, "no pool takes requests for tiny"))
         await mine.finish(await mine.send("hello"))
         assert await ended_in(OWN) == {gateway.tenant}
+
+
+async def test_a_model_that_no_pool_serves_is_refused(gateway: Site):
+    """Its name is in the message, and how the operator helps."""
+    await drain_pool(gateway.database, "default")
+    await delete_pool(gateway.database, "default")
+    told = (
+        "no pool serves the model tiny: the operator makes one with `parley pools create POOL --model tiny`"
+    )
+    await wait_until(lambda: is_refused(gateway, gateway.key, told))
 
 
 async def test_a_send_follows_its_tenant_that_has_just_moved(gateway: Site):

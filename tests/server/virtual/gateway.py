@@ -22,6 +22,7 @@ from server.connection.gateway_connections import GatewayConnections
 from server.connection.websocket import WIRE, SocketListener
 from server.context import GatewayContext
 from server.http.health import Health
+from server.models.catalogue import ServedModel
 from server.protocol.flags import flags_after
 from tests.engine.builders import FINGERPRINT
 from tests.server.virtual.conversations import MemoryConversations
@@ -216,7 +217,7 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
 
     policies = MemoryPolicies()
     pool = MemoryPool(POOL, settings.park_seconds_max, settled, hints.tell)
-    record = ModelRecord("tiny", "1", FINGERPRINT, model, POOL, CONTEXT)
+    record = ModelRecord("tiny", "1", FINGERPRINT, model, CONTEXT)
     keys, nothing = MemoryKeys(redis, settings), Nothing()
     by_pool = {"gateway": "g1", "queues": {POOL: pool}, "logs": {POOL: pool}, "recorders": nothing}
     parts = {
@@ -233,7 +234,7 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
         "policies": policies,
         "vetting": MemoryVetting(),
         "prompts": MemoryPrompts(model, settings.prompt_characters_max),
-        "catalogue": MemoryCatalogue(record),
+        "catalogue": MemoryCatalogue(ServedModel(record, POOL)),
         "shapes": nothing,
         "conversations": conversations,
         "pools": SimpleNamespace(**by_pool, is_ordered=lambda *_: False, serve=lambda _: None),

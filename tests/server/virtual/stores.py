@@ -31,6 +31,7 @@ from engine.safety.documents import DEFAULT
 from server.access import tickets
 from server.access.authentication import Authenticator
 from server.access.authorization import user_of
+from server.models.catalogue import ServedModel
 from server.models.prompt_vetting import PromptVetting
 from server.models.prompts import ChatMessage, ChatPrompt, Fitting, PromptRenderer, RenderedPrompt
 from server.models.safety_policies import ProjectPolicy
@@ -196,29 +197,33 @@ class MemoryQuota:
 
 
 class MemoryCatalogue:
-    """One model."""
+    """One model, which one pool serves."""
 
-    def __init__(self, record: ModelRecord) -> None:
-        self._record = record
+    def __init__(self, served: ServedModel) -> None:
+        self._served = served
 
     async def models(self) -> list[ModelRecord]:
         """All of them."""
-        return [self._record]
+        return [self._served.record]
 
     async def default(self) -> ModelRecord:
         """The one of a turn that names none."""
-        return self._record
+        return self._served.record
 
-    async def shared_default(self) -> ModelRecord:
+    async def served_default(self) -> ServedModel:
         """The same."""
-        return self._record
+        return self._served
 
-    async def resolve(self, name: str | None, _tenant: str) -> ModelRecord:
+    async def pools(self) -> frozenset[str]:
+        """The one."""
+        return frozenset({self._served.pool})
+
+    async def resolve(self, name: str | None, _tenant: str) -> ServedModel:
         """The one to use."""
-        if name not in (None, self._record.name):
-            problem = f"unknown model; there are: {self._record.name}"
+        if name not in (None, self._served.record.name):
+            problem = f"unknown model; there are: {self._served.record.name}"
             raise Refused(refusal(ErrorCode.UNKNOWN_MODEL, problem))
-        return self._record
+        return self._served
 
     async def offer(self, _tenant: str, _model: str) -> PriceOffer:
         """What it costs."""
