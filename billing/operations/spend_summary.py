@@ -15,7 +15,6 @@ from billing.ledger.grant_spending import Grant
 from billing.limits import Mode, Scope
 from billing.operations.budget_facts import budget_facts, held_in_redis, standing_facts
 from billing.operations.budgets import MONEY_COUNTS, SPENDING
-from billing.operations.limited import names_of
 from billing.operations.shared_fields import NameTenant
 from billing.operations.spend_facts import (
     DayCost,
@@ -35,7 +34,8 @@ from billing.prices.calendars import calendar_of
 from billing.reports.forecast import AHEAD_DAYS, HISTORY_DAYS, SpendForecast
 from billing.reports.money_ends import wallet_ends
 from billing.reports.spend_days import days_in, spent_days
-from billing.reports.usage_names import usage_terms
+from billing.reports.usage_names import names_of, usage_terms
+from billing.reports.usage_questions import Facet
 from billing.tables.ledger import UsageLine
 from billing.tables.tenants import Tenant
 from billing.tables.wallets import WalletGrant
@@ -50,6 +50,7 @@ from core.operations import PAYERS, STAFF, MoneyAmount, Uses, operation
 DAY_MS = 24 * HOUR_MS
 BUDGETS_MAX = 10
 NEAR_PERCENT = 80
+NAMED_SCOPES = {Scope.PROJECT: Facet.PROJECT, Scope.KEY: Facet.KEY, Scope.USER: Facet.USER}
 
 
 class AskSpend(NameTenant, frozen=True, kw_only=True):
@@ -93,7 +94,7 @@ class SpendSummary(msgspec.Struct, frozen=True, kw_only=True):
     "GET /tenants/{tenant}/spend",
     may=STAFF | PAYERS,
     uses=Uses(
-        reads="tenant price_book period_close rollup_hour charge budget tenant_user project cost_center "
+        reads="tenant price_book period_close rollup_hour charge budget tenant_user project "
         f"wallet wallet_grant wallet_owed {SPENDING}",
         keys=MONEY_COUNTS,
     ),
@@ -174,7 +175,10 @@ async def _budgets(
     ]
     shown = sorted(filter(_matters, stands), key=_order)[:BUDGETS_MAX]
     held = await held_in_redis(look, owner.tenant_id)
-    names = await names_of(look.db, owner.tenant_id, {each.counted.scope_id for each in shown})
+    names: dict[str, str] = {}
+    for scope, facet in NAMED_SCOPES.items():
+        ids = {each.counted.scope_id for each in shown if each.counted.scope == scope}
+        names |= await names_of(look.db, owner.tenant_id, facet, ids)
     found = [
         SpendBudget(
             **budget_facts(each.budget, names, now)

@@ -6,6 +6,7 @@ import { NotThere, useSeen, WentWrong } from "../shared/shell-parts";
 import { keySearchOf } from "./pages/keys/search-params";
 import { PAGES } from "./pages-list";
 import { reportOf } from "./pages/chargeback/search";
+import { spendSearchOf } from "./pages/spend/search";
 import { Shell } from "./shell";
 
 const root = createRootRoute({ component: Shell, notFoundComponent: () => <NotThere home="To the first page" />, errorComponent: WentWrong });
@@ -17,6 +18,13 @@ function FirstPage() {
 }
 
 const home = createRoute({ getParentRoute: () => root, path: "/", component: FirstPage });
+
+const spend = createRoute({
+  getParentRoute: () => root,
+  path: "/spend",
+  validateSearch: spendSearchOf,
+  component: lazyRouteComponent(() => import("./pages/spend/spend"), "SpendPage"),
+});
 
 const requests = createRoute({
   getParentRoute: () => root,
@@ -58,7 +66,7 @@ const chargeback = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, chargeback, requests, limits, safety, audit, keys]),
+  routeTree: root.addChildren([home, spend, chargeback, requests, limits, safety, audit, keys]),
   basepath: "/portal",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

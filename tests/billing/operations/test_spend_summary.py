@@ -20,7 +20,7 @@ from core.clock import clock_from
 from core.operations import MoneyAmount, Role
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
-from tests.billing.operations.spending import Moment, noons, spend
+from tests.billing.spending import Moment, noons, spend
 
 NOW = Moment(datetime(2025, 11, 18, 13, 32, tzinfo=UTC))
 DOLLAR = 10**9
@@ -47,8 +47,8 @@ async def tenant_id(stores: Stores, name: str = "acme", **terms: Any) -> str:
 
 async def test_a_month_so_far_beside_the_same_days_before(stores: Stores) -> None:
     """Today is left out of the comparison, as it is not over; of the books up to the nano."""
-    await spend(stores, "acme", noons(date(2025, 10, 1), [10] * 31 + [12] * 17 + [5]))
-    await spend(stores, "other", noons(date(2025, 11, 1), [1000] * 3))
+    await spend(stores.db, "acme", noons(date(2025, 10, 1), [10] * 31 + [12] * 17 + [5]))
+    await spend(stores.db, "other", noons(date(2025, 11, 1), [1000] * 3))
     found = await summary(stores)
     assert (found.month, found.state, found.currency) == ("2025-11", MonthState.OPEN, "USD")
     assert found.cost == MoneyAmount.of((17 * 12 + 5) * DOLLAR)
@@ -62,7 +62,7 @@ async def test_a_month_so_far_beside_the_same_days_before(stores: Stores) -> Non
 
 async def test_the_budget_ends_where_the_path_crosses_it(stores: Stores) -> None:
     """By the expected path and by the bounds of the band."""
-    await spend(stores, "acme", noons(date(2025, 9, 20), [10] * 59))
+    await spend(stores.db, "acme", noons(date(2025, 9, 20), [10] * 59))
     limit = SetBudget(tenant="acme", limit=MoneyAmount.of(255 * DOLLAR))
     await answer_of(budgets.set_budget, stores, OWNER, limit, WHY)
     found = await summary(stores)
@@ -88,7 +88,7 @@ async def test_the_budget_ends_where_the_path_crosses_it(stores: Stores) -> None
 async def test_a_grant_that_lapses_does_not_pay_on(stores: Stores) -> None:
     """The wallet ends earlier than its sum would."""
     owner = await tenant_id(stores)
-    await spend(stores, "acme", noons(date(2025, 9, 20), [10] * 59))
+    await spend(stores.db, "acme", noons(date(2025, 9, 20), [10] * 59))
     assert (await summary(stores)).wallet is None
     soon = NOW.unix_ms + 3 * 86_400_000
     await grant(stores.db, owner, NewGrant(GrantKind.PROMO, 500 * DOLLAR, "one", expires_ms=soon))
@@ -108,7 +108,7 @@ async def test_days_are_those_of_odd_zones(stores: Stores, zone: str, midnight: 
     """An hour of UTC that is in two days counts in each with its own part."""
     await tenant_id(stores, time_zone=zone)
     at = datetime.fromisoformat(midnight)
-    await spend(stores, "acme", {at - timedelta(minutes=5): 3, at: 4, at + timedelta(minutes=50): 8})
+    await spend(stores.db, "acme", {at - timedelta(minutes=5): 3, at: 4, at + timedelta(minutes=50): 8})
     costs = {
         each.day.day: each.cost.value // DOLLAR for each in (await summary(stores)).days if each.cost.value
     }
@@ -120,7 +120,7 @@ async def test_a_day_of_25_hours_is_one_day(stores: Stores) -> None:
     await tenant_id(stores, time_zone="Europe/Berlin")
     day = datetime(2025, 10, 25, 22, tzinfo=UTC)
     await spend(
-        stores, "acme", {day: 1, day + timedelta(hours=24, minutes=59): 2, day + timedelta(hours=25): 4}
+        stores.db, "acme", {day: 1, day + timedelta(hours=24, minutes=59): 2, day + timedelta(hours=25): 4}
     )
     found = await summary(stores, month="2025-10")
     assert {each.day.day: each.cost.value // DOLLAR for each in found.days if each.cost.value} == {
@@ -131,7 +131,7 @@ async def test_a_day_of_25_hours_is_one_day(stores: Stores) -> None:
 
 async def test_a_month_that_is_over_has_no_forecast(stores: Stores) -> None:
     """It is compared whole, and says when it will be closed, if at all."""
-    await spend(stores, "acme", noons(date(2025, 9, 1), [10] * 61))
+    await spend(stores.db, "acme", noons(date(2025, 9, 1), [10] * 61))
     found = await summary(stores, month="2025-10")
     assert (found.state, found.forecast, found.budgets, found.wallet) == (MonthState.OVER, None, [], None)
     assert found.compared is not None

@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from billing.posting.biller import post
 from billing.tenants.tenancy import find_project, find_tenant
-from billing.unit_of_work.units import Stores
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner, encode
+from core.sql.database import Database
 from tests.billing.events import an_event
 
 A_DOLLAR = PinnedPrices("default", 1, 0, 0, 1_000_000_000_000_000)  # of one output token
@@ -34,15 +34,15 @@ class Moment:
         return int(self.at.timestamp() * 1000)
 
 
-async def spend(stores: Stores, name: str, days: Mapping[datetime, int]) -> None:
+async def spend(db: Database, name: str, days: Mapping[datetime, int]) -> None:
     """Have the tenant's default project spend whole dollars at these times."""
-    tenant = await find_tenant(stores.db, name)
+    tenant = await find_tenant(db, name)
     assert tenant is not None
-    project = await find_project(stores.db, tenant.tenant_id, "default")
+    project = await find_project(db, tenant.tenant_id, "default")
     assert project is not None
     owner = UsageOwner(project.id, "k1", "u1")
     events = [_costing(tenant.tenant_id, owner, at, dollars) for at, dollars in days.items()]
-    await post(stores.db, "default", [encode(event) for event in events])
+    await post(db, "default", [encode(event) for event in events])
 
 
 def noons(first: date, costs: list[int]) -> dict[datetime, int]:
