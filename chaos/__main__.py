@@ -10,6 +10,7 @@ from chaos.bench.backup import backup_bench
 from chaos.bench.billing import month_view, posting
 from chaos.bench.bridge import bridge
 from chaos.bench.console import console
+from chaos.bench.export import export_bench
 from chaos.bench.fairness import fairness
 from chaos.bench.forecast import forecast_bench
 from chaos.bench.fuzz.api import api_fuzz
@@ -53,6 +54,7 @@ bench.add_command(against)
 bench.add_command(stream)
 bench.add_command(queue)
 bench.add_command(fairness)
+bench.add_command(export_bench)
 bench.add_command(forecast_bench)
 bench.add_command(interactive)
 bench.add_command(noisy)

@@ -8,8 +8,10 @@ import msgspec
 
 from admin.api.session_calls import SESSION_ROUTES, SESSION_TYPES
 from billing.api import MOVES, StartedRun, WaitingMove
+from core.file_answer import FileAnswer
 from core.operations import Operation, Secret
 
+FILES = "text/csv"
 REFS = "#/components/schemas/{name}"
 PROBLEM = {
     "type": "object",
@@ -86,6 +88,8 @@ INTRODUCTION = (
 def _schema(kind: type) -> dict[str, Any]:
     if kind is Secret:
         return {"type": ["string", "null"], "description": SECRET}
+    if kind is FileAnswer:
+        return {"type": "string", "format": "binary"}
     raise NotImplementedError
 
 
@@ -136,9 +140,10 @@ def _parameter(name: str, where: str, schema: Any, required: bool) -> dict[str, 
 
 def _responses(declared: Operation, answer: Any) -> dict[str, Any]:
     """What an operation may be answered; done, begun or proposed, refused."""
+    kind = FILES if declared.answers is FileAnswer else "application/json"
     done: dict[str, Any] = {
         "description": "Done." if declared.writes else "What is there.",
-        "content": {"application/json": {"schema": answer}},
+        "content": {kind: {"schema": answer}},
     }
     later = {"202": _later(declared)} if declared.long or not MOVES.isdisjoint(declared.audit) else {}
     return {"200": done, **later, **_refused()}

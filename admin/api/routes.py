@@ -18,10 +18,12 @@ from starlette.routing import BaseRoute, Route
 from admin.api import openapi
 from admin.api.bodies import CallBodies
 from admin.api.callers import ApiCallers
+from admin.api.file_reply import FileReply
 from admin.api.problems import problem
 from admin.api.reading import read_call
 from billing.api import LongRuns, Performed, StartedRun, Stores, perform_or_propose
 from core.errors import Refusal, Refused
+from core.file_answer import FileAnswer
 from core.observability.telemetry import logger
 from core.operations import Operation, shown_secrets
 
@@ -72,7 +74,7 @@ class ApiRoutes:
         except (RedisError, SQLAlchemyError, OSError) as error:
             log.warning("api.store_failed", operation=declared.name, error=type(error).__name__)
             return problem(Refusal("overloaded", "a store does not answer now", retry=True, after_ms=2000))
-        return _reply(declared, done)
+        return FileReply(done.answer) if isinstance(done.answer, FileAnswer) else _reply(declared, done)
 
 
 def _reply(declared: Operation, done: Performed) -> Response:

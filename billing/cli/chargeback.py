@@ -1,15 +1,22 @@
 """`parley chargeback`: a tenant's month by two facts at once, for those who charge it to others."""
 
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
-from billing.cli.operations import CommandTerms, answered, asks, facts_of
-from billing.cli.run_command import show_table
+from billing.cli.operations import CommandTerms, answered, asks, facts_of, performed, with_performer
+from billing.cli.performers import Performer
+from billing.cli.run_command import show, show_table
 from billing.money import to_text
-from billing.operations import chargeback
+from billing.operations import chargeback, chargeback_export
 from billing.operations.chargeback import AskChargeback, ChargebackHead, ChargebackReport, HeadKind
+from billing.operations.chargeback_export import AskExport
 from billing.operations.shared_fields import NameTenant
+from core.errors import StartupError
 from core.terminal.terminal import print_json, print_line
 
 WORDS = {HeadKind.TIERS: "(tiers)", HeadKind.NOBODY: "(none)"}
@@ -22,6 +29,7 @@ def chargeback_command() -> None:
     \b
         parley chargeback report --tenant acme --month 2026-10
         parley chargeback report --tenant acme --rows project --columns key --as-of 2026-11-02
+        parley chargeback export --tenant acme --month 2026-10 --out acme-2026-10.csv
     """
 
 
@@ -68,3 +76,41 @@ def months_command(ask: NameTenant, how: CommandTerms) -> None:
     """The last months with what each costs, and when it was closed."""
     page = answered(chargeback.list_months, ask, how)
     show_table([facts_of(each, how.as_json) for each in page.items], how.as_json, "no month was used")
+
+
+@chargeback_command.command("export")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="By default stdout."
+)
+@asks(
+    chargeback_export.export,
+    options={name: {"show_default": True} for name in ("format", "issuer", "rows", "columns")},
+)
+def export_command(ask: AskExport, how: CommandTerms, out: Path | None) -> None:
+    """Write a month as a CSV file: each charge in FOCUS 1.2 or as a plain table, or the report alone."""
+
+    async def export(performer: Performer) -> int:
+        file = await performed(chargeback_export.export, performer, ask, how)
+        with opened_output(out) as write:
+            async with file.read() as pieces:
+                return sum([write(piece) async for piece in pieces])
+
+    size = with_performer(export)
+    if out is not None:
+        facts = {"file": str(out), "bytes": size}
+        show(facts, how.as_json)
+
+
+@contextmanager
+def opened_output(out: Path | None) -> Generator[Callable[[bytes], int]]:
+    """Gives a function that writes to the file, or to stdout. Raises StartupError where it cannot be made."""
+    if out is None:
+        yield sys.stdout.buffer.write
+        sys.stdout.flush()
+        return
+    try:
+        file = out.open("wb")
+    except OSError as error:
+        raise StartupError(f"{out} cannot be written: {error.strerror}") from error
+    with file:
+        yield file.write

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -30,6 +30,7 @@ from billing.unit_of_work.units import Stores, Terms
 from core.api_address import ApiAddress
 from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
+from core.file_answer import FileAnswer
 from core.files.private_files import OTHERS
 from core.operations import Operation, operation_of
 from core.sql.store_errors import redis_failure
@@ -93,6 +94,8 @@ class ApiPerformer:
     ) -> Performed:
         """As Performer. Raises StartupError where the API cannot be reached, or answers something else."""
         call = call_of(declared, ask, terms)
+        if declared.answers is FileAnswer:
+            return Performed(await self._file(call))
         headers = {"idempotency-key": str(uuid4())} if declared.writes else {}
         if declared.edits and terms.version is not None:
             headers["if-match"] = f'"{terms.version}"'
@@ -112,6 +115,34 @@ class ApiPerformer:
             unasked_nano=int(said.get("x-parley-unasked", 0)),
             second_person=said.get("x-parley-second-person", ""),
         )
+
+    async def _file(self, call: ApiCall) -> FileAnswer:
+        """A file that is read as it comes."""
+        import httpx
+
+        url, query = f"{self.url}{call.path}", tuple(call.query)
+        try:
+            request = self.client.build_request(call.method, url, params=query, headers={"accept": "*/*"})
+            reply = await self.client.send(request, stream=True)
+            kind = reply.headers.get("content-type", "")
+            if reply.status_code != 200 or not kind.startswith("text/"):
+                await reply.aread()
+                self._check(reply)
+                raise StartupError(f"{self.url} does not answer as a console of Parley does")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise StartupError(self._unreached(error, False)) from error
+        return FileAnswer("reply.csv", kind, self._pieces(reply))
+
+    async def _pieces(self, reply: "httpx.Response") -> AsyncGenerator[bytes]:
+        import httpx
+
+        try:
+            async for piece in reply.aiter_bytes():
+                yield piece
+        except httpx.HTTPError as error:
+            raise StartupError(f"{self.url} broke off: the file is not whole") from error
+        finally:
+            await reply.aclose()
 
     async def _followed(self, declared: Operation, location: str, told: Told) -> Performed:
         """The answer of what goes on as a run, once it has ended."""

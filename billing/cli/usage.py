@@ -27,7 +27,8 @@ from billing.closing.period_close import closing_gaps_of
 from billing.money import to_display, to_text
 from billing.periods import LAST_MS, Calendar, PeriodWindow, month_of, month_text
 from billing.prices.calendars import calendar_of
-from billing.reports.focus import COLUMNS, account_of, charges, focus_row
+from billing.reports.exports import focus_pages
+from billing.reports.focus import account_of
 from billing.reports.usage_report import GroupBy, UsageSums, usage_as_of, usage_in
 from billing.tables.tenants import Tenant
 from billing.tenants.cost_centers import list_cost_centers
@@ -136,15 +137,13 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
         await record_separately(db, owner.tenant_id, "usage.export", owner.tenant_id, facts)
         written = 0
         with sheet(out) as write:
-            write(COLUMNS)
-            async for charge in charges(db, owner.tenant_id, period):
-                row = focus_row(charge, account, period)
-                write(row[name] for name in COLUMNS)
-                written += 1
-                if written % 10_000 == 0:
-                    progress(f"{written:,} rows")
+            async for page in focus_pages(db, account, period):
+                for row in page:
+                    write(row)
+                written += len(page)
+                progress(f"{written:,} rows")
         progress("")
-        return written
+        return written - 1
 
     written = run_on_database(export)
     if out:

@@ -1,6 +1,7 @@
 """Operations that show a tenant's cost by two facts at once, for those who charge it to others."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -28,6 +29,7 @@ from billing.reports.usage_pages import usage_page
 from billing.reports.usage_questions import Facet, UsageBucket, UsageQuestion
 from billing.tables.ledger import CostCenter
 from billing.tables.prices import PeriodClose
+from billing.tables.tenants import Tenant
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
 from core.errors import Refusal, Refused, bad_request
@@ -145,33 +147,29 @@ async def report(look: Look, ask: AskChargeback) -> ChargebackReport:
     if ask.rows == ask.columns:
         raise bad_request("rows and columns are the same: choose two", field="columns")
     owner = await look.tenant(ask.tenant)
-    calendar = await calendar_of(look.db, owner)
-    now = look.now_ms()
-    month = ask.month or month_text(calendar.month_at(now))
-    window = window_of_month(month, calendar, "month")
-    known_ms = _known_ms(ask.as_of, calendar, now)
+    found = await charged_month(look, owner, ask)
     question = ChargebackQuestion(
         tenant_id=owner.tenant_id,
-        window=window,
+        window=found.window,
         rows=Facet(ask.rows),
         columns=Facet(ask.columns),
         rows_max=ask.top_rows,
         columns_max=ask.top_columns,
-        known_ms=known_ms,
+        known_ms=found.known_ms,
     )
     matrix = await _read(look, question)
+    lacks = await closing_gaps_of(look.db, owner.tenant_id, found.window) if found.closed_ms else ""
     row_names = await _names(look, owner.tenant_id, question.rows, matrix.rows)
     column_names = await _names(look, owner.tenant_id, question.columns, matrix.columns)
-    closed_ms = await _closed_ms(look, owner.tenant_id, window, known_ms)
     return ChargebackReport(
         tenant=owner.tenant_id,
-        month=month_text(calendar.month_at(window.start_ms)),
-        start=iso_time(window.start_ms),
-        end=iso_time(window.end_ms),
-        time_zone=str(calendar.zone_of(calendar.month_at(window.start_ms))),
-        closed=iso_time(closed_ms),
-        lacks="" if closed_ms is None else await closing_gaps_of(look.db, owner.tenant_id, window),
-        as_of=iso_time(known_ms),
+        month=found.month,
+        start=iso_time(found.window.start_ms),
+        end=iso_time(found.window.end_ms),
+        time_zone=str(found.calendar.zone_of(found.calendar.month_at(found.window.start_ms))),
+        closed=iso_time(found.closed_ms),
+        lacks=lacks,
+        as_of=iso_time(found.known_ms),
         rows=ask.rows,
         columns=ask.columns,
         heads=[_head(each, column_names) for each in matrix.columns],
@@ -215,6 +213,29 @@ async def list_months(look: Look, ask: NameTenant) -> ListedPage[ChargebackMonth
         ],
         None,
     )
+
+
+@dataclass(frozen=True)
+class ChargedMonth:
+    """The month that is asked for. `known_ms`: as of when, None: now; `closed_ms`: when it was closed, if it
+    was by then."""
+
+    month: str
+    window: PeriodWindow
+    calendar: Calendar
+    known_ms: int | None
+    closed_ms: int | None
+
+
+async def charged_month(look: Look, owner: Tenant, ask: AskChargeback) -> ChargedMonth:
+    """Find the month that is asked for. Raises Refused, with the field, for what is none."""
+    calendar = await calendar_of(look.db, owner)
+    now = look.now_ms()
+    window = window_of_month(ask.month or month_text(calendar.month_at(now)), calendar, "month")
+    known_ms = _known_ms(ask.as_of, calendar, now)
+    closed_ms = await _closed_ms(look, owner.tenant_id, window, known_ms)
+    month = month_text(calendar.month_at(window.start_ms))
+    return ChargedMonth(month, window, calendar, known_ms, closed_ms)
 
 
 def _known_ms(as_of: str, calendar: Calendar, now: int) -> int | None:

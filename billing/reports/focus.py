@@ -1,5 +1,5 @@
 """Charges in the FinOps Open Cost and Usage Specification (FOCUS 1.2, https://focus.finops.org): one row for
-each hour, meter and payer. Pure, but for reading the lines.
+each hour, meter and payer. Pure, but for reading names.
 
 Amounts and unit prices are exact decimals as text. ListCost and ContractedCost are unit price × quantity,
 with all their digits. BilledCost and EffectiveCost are the booked amounts, rounded to the nano once for each
@@ -8,25 +8,22 @@ each of the row's requests, and under a nano where it has one.
 """
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import select
-from sqlmodel import col, func
+from sqlmodel import col
 
 from billing.ledger.transactions import LineKind
 from billing.money import to_text
-from billing.periods import HOUR_MS, PeriodWindow
+from billing.periods import PeriodWindow
 from billing.prices.rating import Meter
-from billing.tables.ledger import CostCenter, UsageLine
-from billing.tables.prices import Charge as OtherCharge
-from billing.tables.tenants import Project, Tenant, UsageRow
-from billing.tenants.users import all_user_names
+from billing.reports.charge_pages import FocusCharge
+from billing.tables.ledger import CostCenter
+from billing.tables.tenants import ApiKey, Project, Tenant
 from core.sql.database import Database
 
-ROWS_AT_ONCE = 5_000
 PUBLISHER = "Parley"
 UNIT_DIGITS = 15  # digits of USD per unit, from nano-USD per million units
 FINEST = 1_000_000  # parts of a nano-USD
@@ -104,39 +101,16 @@ NOTHING_USED = (
 
 
 @dataclass(frozen=True)
-class FocusCharge:
-    """Sum of one hour's lines with the same price, meter and owner. The hour is in their billing period;
-    `start_ms` to `end_ms` is the time charged for: a month for a true-up, and an hour of the closed month for
-    usage that came after its close."""
-
-    hour_ms: int
-    start_ms: int
-    end_ms: int
-    project_id: str
-    cost_center_id: str
-    key_id: str
-    user_id: str
-    model: str
-    pool: str
-    kind: str
-    meter: str
-    price_book_id: str
-    price_version: int
-    price_nano: int
-    currency: str
-    quantity: int
-    amount_nano: int
-
-
-@dataclass(frozen=True)
 class Account:
-    """Names behind the ids in a tenant's charges."""
+    """Names behind the ids in a tenant's charges. `users`: those of the charges at hand, as there may be
+    millions."""
 
     tenant: Tenant
     projects: dict[str, str]
     cost_centers: dict[str, str]
     issuer: str
     users: Mapping[str, str] = field(default_factory=dict[str, str])
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def focus_row(charge: FocusCharge, account: Account, period: PeriodWindow) -> dict[str, str]:
@@ -224,73 +198,17 @@ def exact_text(finest: int) -> str:
     return ("-" if finest < 0 else "") + (f"{whole}.{digits}" if digits else str(whole))
 
 
-async def charges(db: Database, tenant_id: str, period: PeriodWindow) -> AsyncGenerator[FocusCharge]:
-    """Yield a tenant's charges in a period, hour by hour, without lines that have neither a cost nor a
-    quantity to price."""
-    hour: Any = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
-    ended: Any = func.coalesce(UsageRow.ended_ms, UsageLine.ended_ms)
-    ended_hour: Any = ended - ended % HOUR_MS
-    times: list[Any] = [
-        hour,
-        func.coalesce(OtherCharge.start_ms, ended_hour),
-        func.coalesce(OtherCharge.end_ms, ended_hour + HOUR_MS),
-    ]
-    of_request = [_whose(name) for name in ("key_id", "user_id", "model", "pool")]
-    of_line: list[Any] = [
-        UsageLine.kind,
-        UsageLine.meter,
-        UsageLine.price_book_id,
-        UsageLine.price_version,
-        UsageLine.price_nano,
-    ]
-    whom = [_whose("project_id"), UsageLine.cost_center_id]
-    group = [*times, *whom, *of_request, *of_line, _whose("currency")]
-    sums = [func.sum(col(UsageLine.quantity)), func.sum(col(UsageLine.amount_nano))]
-    same = (col(UsageRow.tenant_id) == col(UsageLine.tenant_id)) & (
-        col(UsageRow.request_id) == col(UsageLine.request_id)
-    )
-    other = (col(OtherCharge.tenant_id) == col(UsageLine.tenant_id)) & (
-        col(OtherCharge.id) == col(UsageLine.request_id)
-    )
-    columns: list[Any] = [*group, *sums]
-    statement = (
-        select(*columns)
-        .select_from(UsageLine)
-        .outerjoin(UsageRow, same)
-        .outerjoin(OtherCharge, other)
-        .where(
-            col(UsageLine.tenant_id) == tenant_id,
-            col(UsageLine.ended_ms) >= period.start_ms,
-            col(UsageLine.ended_ms) < period.end_ms,
-            (col(UsageLine.price_nano) > 0)
-            | (col(UsageLine.amount_nano) != 0)
-            | (col(UsageLine.meter) != Meter.REQUEST.value),
-        )
-        .group_by(*group)
-        .order_by(*group)
-    )
-    async with db.looking() as connection:
-        rows = await connection.stream(statement)
-        async for page in rows.partitions(ROWS_AT_ONCE):
-            for row in page:
-                *facts, quantity, amount = tuple(row)
-                yield FocusCharge(*facts, quantity=int(quantity), amount_nano=int(amount))
-
-
-def _whose(name: str) -> Any:
-    """A column of a line's request, or of its charge where it has no request."""
-    return func.coalesce(getattr(UsageRow, name), getattr(OtherCharge, name))
-
-
 async def account_of(db: Database, tenant: Tenant, issuer: str) -> Account:
     """Load the names behind the ids in a tenant's charges."""
     owner = tenant.tenant_id
     projects = select(col(Project.id), col(Project.name)).where(col(Project.tenant_id) == owner)
     centers = select(col(CostCenter.id), col(CostCenter.code)).where(col(CostCenter.tenant_id) == owner)
+    keys = select(col(ApiKey.id), col(ApiKey.prefix), col(ApiKey.name)).where(col(ApiKey.tenant_id) == owner)
     async with db.looking() as connection:
+        prefixed = {id: f"pk_{prefix} {name}".strip() for id, prefix, name in await connection.execute(keys)}
         names = {row[0]: row[1] for row in await connection.execute(projects)}
         codes = {row[0]: row[1] for row in await connection.execute(centers)}
-    return Account(tenant, names, codes, issuer, await all_user_names(db, owner))
+    return Account(tenant, names, codes, issuer, keys=prefixed)
 
 
 def _time(unix_ms: int) -> str:

@@ -22,6 +22,7 @@ from billing.tables.tenants import Tenant
 from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.file_turns import FileTurns
 from billing.unit_of_work.progress import BegunRun, OperationProgress
 from billing.unit_of_work.recent_reads import RecentReads
 from billing.unit_of_work.replies import CallKey, RepliedBefore, claim, keep
@@ -49,6 +50,7 @@ class Stores:
     connect: Callable[[], RedisClient]
     now_ms: Callable[[], int] = now_ms
     reads: RecentReads = field(default_factory=RecentReads)
+    files: FileTurns = field(default_factory=FileTurns)
 
     @cached_property
     def redis(self) -> RedisClient:

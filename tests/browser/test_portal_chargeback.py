@@ -1,6 +1,11 @@
 """The portal's chargeback on real stores: what is shown is the report, and each view has its address."""
 
+import asyncio
+import csv
+import io
 from collections.abc import AsyncGenerator
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,4 +93,27 @@ async def test_the_report_is_the_books_by_the_facts_that_are_chosen(
     await shot(page, "portal-chargeback")
     await page.goto(f"{page.url}&as_of=2020-01-01")
     await expect(page.get_by_text("Nothing was used or charged in")).to_be_visible()
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_a_month_is_saved_as_a_file_whose_sum_is_told_before(
+    open_page: OpenPage, tenant: str, portal: str, settings: Settings, sqlite: Database, stores: Stores
+):
+    """The dialog says how many rows there are and what they add up to; the file has them."""
+    code = await staff_code(settings, sqlite, "Mia", Role.BILLING, tenant)
+    watched, page = await opened(open_page, portal, code)
+    await page.get_by_role("button", name="Export").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_text("Sum of the rows")).to_be_visible()
+    await shot(page, "portal-chargeback-export")
+    assert await watched.axe() == []
+    await dialog.get_by_label("Every charge, a plain table").check()
+    async with page.expect_download() as saved:
+        await dialog.get_by_role("link", name="Export").click()
+    file = await saved.value
+    text = await asyncio.to_thread(Path(await file.path()).read_text, "utf-8-sig")
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    total = sum(Decimal(row["usd"]) for row in rows)
+    assert total * 10**9 == (await reported(stores, tenant)).total.value
+    assert file.suggested_filename.endswith("-table.csv")
     assert (watched.errors, watched.strangers) == ([], [])

@@ -50,6 +50,13 @@ def test_the_console_answers():
     assert found["overview, answer"] > 3
 
 
+def test_a_large_month_is_sent_in_the_memory_of_a_small_one():
+    """Every line is a row of its own."""
+    found = figures("export", "--lines", "8000")
+    assert found["rows"] == 8000
+    assert found["lines a second"] > 0
+
+
 def test_a_forecast_is_nearer_than_a_straight_line():
     """Over the seeded tenants; in the middle, where it matters most, and at its worst."""
     found = figures("forecast")

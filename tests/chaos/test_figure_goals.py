@@ -18,7 +18,7 @@ from admin.backup.backup import BackupReport
 from admin.backup.manifest import CopiedDatabase, Manifest
 from admin.backup.restore_report import RestoreReport
 from chaos.__main__ import bench
-from chaos.bench import backup, bridge, console, fairness, forecast, masks, move_tenant, seams
+from chaos.bench import backup, bridge, console, export, fairness, forecast, masks, move_tenant, seams
 from chaos.bench.engine_testbed import BenchEngine
 from chaos.bench.fairness import jain
 from chaos.bench.session import capacity, drain, relay
@@ -72,6 +72,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
         "sessions": (sessions(40 * 1024), sessions(40 * 1024 + 1)),
         "bridge": (bridge.figures_of([0, 0]), bridge.figures_of([0, 1])),
         "console": (answered(300.0), answered(300.1)),
+        "export": (sent_file(30), sent_file(40)),
         "forecast": (forecast_at(90, 80), forecast_at(79, 100)),
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
         "move-tenant": (moved(1.5, 100, 0), moved(1.51, 99, 1)),
@@ -87,6 +88,11 @@ def answered(ms: float) -> list[Figure]:
     client: Any = None
     page = console.TimedPage(client, ["/api/overview"], [ms], {"/api/overview": [ms]}, 1)
     return console.figures_of("a page", page, [ms], 1.0)
+
+
+def sent_file(grown_mib: float) -> list[Figure]:
+    """A file while which memory grew."""
+    return export.figures_of(export.SentFile(100, 1000, 1.0, 100.0, 100.0 + grown_mib))
 
 
 def forecast_at(expected: int, low: int) -> list[Figure]:

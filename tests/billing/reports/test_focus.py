@@ -18,7 +18,8 @@ from billing.ledger.transactions import HOUR_MS
 from billing.periods import PeriodWindow
 from billing.posting.biller import post
 from billing.prices.rating import Meter
-from billing.reports.focus import COLUMNS, MANDATORY, account_of, charges, focus_row, unit_price
+from billing.reports.exports import focus_pages
+from billing.reports.focus import COLUMNS, MANDATORY, account_of, unit_price
 from billing.tables.dedicated_pools import Commitment, PoolOwner
 from billing.tenants.cost_centers import charge_project_to, create_cost_center
 from billing.tenants.tenancy import create_tenant, find_project, find_tenant
@@ -73,9 +74,8 @@ async def exported(database: Database, tenant_name: str, period: PeriodWindow) -
     tenant = await find_tenant(database, tenant_name)
     assert tenant is not None
     account = await account_of(database, tenant, "Example GmbH")
-    return [
-        focus_row(charge, account, period) async for charge in charges(database, tenant.tenant_id, period)
-    ]
+    rows = [row async for page in focus_pages(database, account, period) for row in page]
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
 
 
 async def test_every_row_keeps_the_rules_and_their_sum_is_the_bill(database: Database) -> None:

@@ -1,6 +1,6 @@
 // A month by two facts at once, for those who charge it to others: what is shown is the report.
 
-import { NativeSelect, TextInput } from "@mantine/core";
+import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,8 +8,10 @@ import { api, answered, type Problem, type Schemas } from "../../../shared/api";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Section } from "../../../shared/components/section";
 import { clock, money } from "../../../shared/format";
+import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { useTenant } from "../../tenant";
+import { ExportDialog } from "./export";
 import { Matrix } from "./matrix";
 import { FACTS, type Fact, type ReportSearch } from "./search";
 import { monthChoice, monthName, type Report } from "./words";
@@ -22,6 +24,8 @@ const SLOWLY = 30_000; // reports are read, not watched
 export function ChargebackPage() {
   const { id } = useTenant();
   const search = route.useSearch();
+  const { may } = useSession();
+  const [open, setOpen] = useState<"export" | null>(null);
   const path = { tenant: id };
   const { data: report, error, dataUpdatedAt } = useQuery<Report, Problem>({
     queryKey: ["chargeback", id, search],
@@ -38,7 +42,10 @@ export function ChargebackPage() {
   }).data?.items;
   return (
     <>
-      <h1 className="page-title">Chargeback</h1>
+      <div className="report-head">
+        <h1 className="page-title">Chargeback</h1>
+        <span className="report-actions">{report && may("chargeback.export") && <Button onClick={() => setOpen("export")}>Export</Button>}</span>
+      </div>
       <p className="meta">{report ? <>Amounts in USD. Days are those of {report.time_zone}.{stateOf(report)}</> : "Amounts in USD."}</p>
       <Section title="Report" note="Rows and columns are any two of what usage is of.">
         <Choices report={report} months={months ?? []} />
@@ -47,6 +54,7 @@ export function ChargebackPage() {
         {report ? <Shown report={report} /> : !error && <Loading />}
       </Section>
       <Months months={months} />
+      {open === "export" && report && <ExportDialog report={report} asOf={search.as_of} onClose={() => setOpen(null)} />}
     </>
   );
 }

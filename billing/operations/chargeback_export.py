@@ -1,0 +1,164 @@
+"""Operations that give a tenant's month as a file, and say how large it is before."""
+
+import re
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from sqlalchemy.exc import DBAPIError
+
+from billing.money import to_text
+from billing.operations.chargeback import (
+    BOOKS,
+    AskChargeback,
+    ChargebackHead,
+    ChargebackReport,
+    HeadKind,
+    charged_month,
+    report,
+)
+from billing.periods import PeriodWindow
+from billing.reports.charge_pages import count_charges
+from billing.reports.exports import (
+    ROW_BYTES,
+    ExportFormat,
+    Rows,
+    csv_bytes,
+    csv_pieces,
+    focus_pages,
+    table_pages,
+)
+from billing.reports.focus import account_of
+from billing.reports.usage_report import GroupBy, usage_as_of, usage_in
+from billing.tables.tenants import Tenant
+from billing.unit_of_work.units import Look
+from core.clock import iso_time
+from core.file_answer import FileAnswer
+from core.operations import PAYERS, STAFF, MoneyAmount, Uses, operation
+from core.sql.database import is_out_of_time
+
+CSV = "text/csv; charset=utf-8"
+ODD = re.compile(r"[^a-z0-9]+")
+NAME_CHARACTERS_MAX = 40
+COUNT_SECONDS_MAX = 10.0
+OTHERS = {HeadKind.TIERS: "(tiers)", HeadKind.NOBODY: "(none)"}
+
+
+class AskExport(AskChargeback, frozen=True, kw_only=True):
+    """Which month, in which form, and as of when. Rows and columns are those of the report."""
+
+    format: Annotated[
+        ExportFormat,
+        Meta(description="Each charge of the month in FOCUS 1.2 or as a plain table, or the report alone."),
+    ] = ExportFormat.FOCUS
+    issuer: Annotated[str, Meta(max_length=200, description="Who sends the invoices, as FOCUS names it.")] = (
+        "Parley"
+    )
+
+
+class ExportSize(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file will hold: `rows` and about how many `bytes`, null where that takes too long to count;
+    `total`: the sum of its rows."""
+
+    month: str
+    closed: str | None
+    rows: int | None
+    bytes: int | None
+    total: MoneyAmount
+
+
+@operation(
+    "chargeback.export",
+    "GET /tenants/{tenant}/chargeback/export",
+    may=STAFF | PAYERS,
+    audit="usage.export",
+    uses=Uses(reads=BOOKS, writes="audit_head audit_log audit_state"),
+)
+async def export(look: Look, ask: AskExport) -> FileAnswer:
+    """Give a month as a CSV file, in which no cell is a formula. Its sum is the report's."""
+    owner = await look.tenant(ask.tenant)
+    found = await charged_month(look, owner, ask)
+    ended = look.stores.files.take(owner.tenant_id)
+    try:
+        if ask.format is ExportFormat.REPORT:
+            pages = _matrix_pages(await report(look, ask))
+        else:
+            account = await account_of(look.db, owner, ask.issuer)
+            make = focus_pages if ask.format is ExportFormat.FOCUS else table_pages
+            pages = make(look.stores.db, account, found.window, found.known_ms)
+        facts = {"month": found.month, "format": ask.format.value, "as_of": iso_time(found.known_ms)}
+        await look.recorded(owner.tenant_id, owner.tenant_id, facts)
+    except BaseException:
+        ended()
+        raise
+    name = f"parley-{_plain(owner)}-{found.month}-{ask.format.value}.csv"
+    mark = ask.format is not ExportFormat.FOCUS
+    return FileAnswer(name, CSV, csv_pieces(pages, mark), ended)
+
+
+@operation(
+    "chargeback.export_size",
+    "GET /tenants/{tenant}/chargeback/export-size",
+    may=STAFF | PAYERS,
+    uses=Uses(reads=BOOKS),
+)
+async def show_size(look: Look, ask: AskExport) -> ExportSize:
+    """Say how many rows a file will have, and their sum."""
+    owner = await look.tenant(ask.tenant)
+    found = await charged_month(look, owner, ask)
+    if ask.format is ExportFormat.REPORT:
+        told = await report(look, ask)
+        rows, size = len(told.lines) + 1, len(csv_bytes(_matrix(told)))
+        return ExportSize(
+            month=found.month, closed=iso_time(found.closed_ms), rows=rows, bytes=size, total=told.total
+        )
+    rows = await _counted(look, owner.tenant_id, found.window, found.known_ms)
+    if found.known_ms is None:
+        sums = await usage_in(look.db, owner.tenant_id, found.window, GroupBy.NOTHING, found.calendar)
+    else:
+        sums = await usage_as_of(look.db, owner.tenant_id, found.window, GroupBy.NOTHING, found.known_ms)
+    return ExportSize(
+        month=found.month,
+        closed=iso_time(found.closed_ms),
+        rows=rows,
+        bytes=None if rows is None else (rows + 1) * ROW_BYTES[ask.format],
+        total=MoneyAmount.of(sum(each.amount_nano for each in sums)),
+    )
+
+
+async def _counted(look: Look, tenant_id: str, window: PeriodWindow, known_ms: int | None) -> int | None:
+    try:
+        return await count_charges(look.db, tenant_id, window, known_ms, COUNT_SECONDS_MAX)
+    except DBAPIError as error:
+        if is_out_of_time(error):
+            return None
+        raise
+
+
+async def _matrix_pages(told: ChargebackReport) -> AsyncGenerator[Rows]:
+    yield _matrix(told)
+
+
+def _matrix(told: ChargebackReport) -> Rows:
+    """The report as rows of a table, exact. Pure."""
+    first = [told.rows.value, *(_word(head) for head in told.heads), "total"]
+    lines = [
+        [_word(line.head), *(to_text(cell.value) for cell in line.cells), to_text(line.head.total.value)]
+        for line in told.lines
+    ]
+    last = ["total", *(to_text(head.total.value) for head in told.heads), to_text(told.total.value)]
+    return [first, *lines, last]
+
+
+def _word(head: ChargebackHead) -> str:
+    return f"({head.more} others)" if head.kind is HeadKind.OTHER else OTHERS.get(head.kind, head.name)
+
+
+def _plain(owner: Tenant) -> str:
+    """A tenant's name in signs that stand in any file's name; its id where none is left."""
+    plain = ODD.sub("-", owner.name.lower()).strip("-")[:NAME_CHARACTERS_MAX]
+    return plain or ODD.sub("-", owner.tenant_id.lower())
+
+
+OPERATIONS = (export, show_size)
