@@ -76,7 +76,10 @@ def assign_command(ask: AssignPlan, how: CommandTerms) -> None:
     Its limits and place change within a second, its prices from the next request on. A price book, a priority
     or terms of its own stay; what is printed holds from now on.
     """
-    show(facts_of(answered(plans.assign_plan, ask, how), how.as_json), how.as_json)
+    facts = facts_of(answered(plans.assign_plan, ask, how), how.as_json)
+    if not how.as_json:
+        del facts["plan_id"]  # people know it by its name
+    show(facts, how.as_json)
 
 
 @plans_command.command("end")

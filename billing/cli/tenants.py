@@ -1,5 +1,7 @@
 """`parley tenants`: the customers of an installation, and their terms in the pools."""
 
+from typing import Any
+
 import click
 
 from billing.cli.cancel import cancel_option, cancelled_after
@@ -8,7 +10,7 @@ from billing.cli.erasure import erase_tenant_command, left_facts
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.operations import tenants
-from billing.operations.tenants import CreateTenant, ListTenants, NameTenant, SetTenant, SetTerms
+from billing.operations.tenants import CreateTenant, ListTenants, NameTenant, SetTenant, SetTerms, TenantFacts
 from core.operations import MoneyAmount
 
 TENANT = ("tenant",)
@@ -29,14 +31,14 @@ def create_tenant_command(ask: CreateTenant, how: CommandTerms) -> None:
 
     Give it a key next: `parley keys create --tenant NAME`.
     """
-    show(facts_of(answered(tenants.create_tenant, ask, how), how.as_json), how.as_json)
+    show(_facts(answered(tenants.create_tenant, ask, how), how.as_json), how.as_json)
 
 
 @tenants_command.command("list")
 @asks(tenants.list_tenants, omitted=("limit", "after"))
 def list_tenants_command(ask: ListTenants, how: CommandTerms) -> None:
     """List all tenants, oldest first."""
-    rows = [facts_of(each, how.as_json) for each in all_pages(tenants.list_tenants, ask, how)]
+    rows = [_facts(each, how.as_json) for each in all_pages(tenants.list_tenants, ask, how)]
     show_table(rows, how.as_json, "there are no tenants: see `parley tenants create`")
 
 
@@ -45,7 +47,7 @@ def list_tenants_command(ask: ListTenants, how: CommandTerms) -> None:
 def show_tenant_command(ask: NameTenant, how: CommandTerms) -> None:
     """Show TENANT (name or id): its terms, and of a prepaid one its money."""
     shown = answered(tenants.show_tenant, ask, how)
-    facts = facts_of(shown, how.as_json)
+    facts = _facts(shown, how.as_json)
     del facts["money"]
     show(facts | facts_of(shown.money, how.as_json), how.as_json)
 
@@ -61,7 +63,7 @@ def show_tenant_command(ask: NameTenant, how: CommandTerms) -> None:
 )
 def set_command(ask: SetTenant, how: CommandTerms) -> None:
     """Change TENANT (name or id). What is not named stays as it is."""
-    show(facts_of(answered(tenants.set_tenant, ask, how), how.as_json), how.as_json)
+    show(_facts(answered(tenants.set_tenant, ask, how), how.as_json), how.as_json)
 
 
 @tenants_command.command("close")
@@ -75,7 +77,7 @@ def close_command(ask: NameTenant, how: CommandTerms, cancel: bool) -> None:
     """
     closed = answered(tenants.close_tenant, ask, how)
     cancelled = cancelled_after(how, cancel, closed.tenant)
-    facts = facts_of(closed, how.as_json) | cancel_facts(cancelled)
+    facts = _facts(closed, how.as_json) | cancel_facts(cancelled)
     shown = answered(tenants.show_tenant, NameTenant(tenant=closed.tenant), CommandTerms(how.as_json))
     left_nano = shown.money.left.value if isinstance(shown.money.left, MoneyAmount) else 0
     show(facts | left_facts(left_nano, how.as_json), how.as_json)
@@ -85,7 +87,7 @@ def close_command(ask: NameTenant, how: CommandTerms, cancel: bool) -> None:
 @asks(tenants.reopen_tenant, arguments=TENANT)
 def reopen_command(ask: NameTenant, how: CommandTerms) -> None:
     """Let the keys of TENANT (name or id) in again."""
-    show(facts_of(answered(tenants.reopen_tenant, ask, how), how.as_json), how.as_json)
+    show(_facts(answered(tenants.reopen_tenant, ask, how), how.as_json), how.as_json)
 
 
 @tenants_command.command("terms")
@@ -101,3 +103,11 @@ def terms_command(ask: SetTerms, how: CommandTerms) -> None:
     else:
         terms = answered(tenants.set_terms, ask, how)
     show(facts_of(terms, how.as_json), how.as_json)
+
+
+def _facts(answer: TenantFacts, as_json: bool) -> dict[str, Any]:
+    """Facts as `facts_of`; people know a plan by its name."""
+    facts = facts_of(answer, as_json)
+    if not as_json:
+        del facts["plan_id"]
+    return facts

@@ -4,7 +4,7 @@ Only the limits of a plan change: another offer is another plan, and tenants are
 override its plan's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy.exc import IntegrityError
@@ -111,6 +111,16 @@ async def tenants_by_plan(db: Database) -> Mapping[str, int]:
     )
     async with db.session() as session:
         return {plan: number for plan, number in (await session.exec(counts)).all() if plan is not None}
+
+
+async def plan_names(db: Database, ids: Iterable[str | None]) -> Mapping[str, str]:
+    """Names of plans by their ids."""
+    wanted = {each for each in ids if each is not None}
+    if not wanted:
+        return {}
+    statement = select(Plan).where(col(Plan.tenant_id) == PLATFORM, col(Plan.id).in_(wanted))
+    async with db.session() as session:
+        return {plan.id: plan.name for plan in (await session.exec(statement)).all()}
 
 
 async def find_plan(db: Database, name_or_id: str) -> Plan | None:

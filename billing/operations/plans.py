@@ -127,11 +127,12 @@ class ShownPlan(PlanFacts, frozen=True, kw_only=True):
 
 
 class PlanOfTenant(msgspec.Struct, frozen=True):
-    """What a tenant has from now on. `plan` None: none."""
+    """What a tenant has from now on. `plan`: the plan's name, whose id is `plan_id`; None: none."""
 
     tenant: str
     name: str
     plan: str | None
+    plan_id: str | None
     since: str | None
     price_book: str
     priority_max: Priority
@@ -246,6 +247,7 @@ async def assign_plan(change: Change, ask: AssignPlan) -> PlanOfTenant:
     return PlanOfTenant(
         row.tenant_id,
         row.name,
+        plan.name if plan else None,
         row.plan_id,
         iso_time(row.plan_since_ms),
         row.price_book_id,

@@ -1,5 +1,6 @@
 """Operations on tenants: creating, reading, changing and closing them, and their terms in the pools."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from sqlmodel import col, func, select
 
 from billing.enforcement.limit_settings import tell_limits
+from billing.enforcement.plans import plan_names
 from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant, Priority
 from billing.tables.tenants import PoolTerms, Tenant
 from billing.tenants import tenancy
@@ -18,6 +20,7 @@ from billing.wallets.owed import owed_by
 from billing.wallets.wallets import wallet_state
 from core.clock import iso_time
 from core.operations import MEMBERS, OPERATORS, STAFF, ListedPage, MoneyAmount, Uses, operation
+from core.sql.database import Database
 
 
 class OnOff(StrEnum):
@@ -100,7 +103,7 @@ class SetTerms(NameTenant, frozen=True, kw_only=True):
 
 
 class TenantFacts(msgspec.Struct, frozen=True):
-    """A tenant. Times are RFC 3339 in UTC."""
+    """A tenant. Times are RFC 3339 in UTC. `plan`: the name of its plan, whose id is `plan_id`."""
 
     tenant: str
     name: str
@@ -113,10 +116,11 @@ class TenantFacts(msgspec.Struct, frozen=True):
     created: str | None
     closed: str | None
     plan: str | None
+    plan_id: str | None
 
     @classmethod
-    def of(cls, row: Tenant) -> "TenantFacts":
-        """The facts of a row."""
+    def of(cls, row: Tenant, plans: Mapping[str, str]) -> "TenantFacts":
+        """The facts of a row. `plans`: their names by id."""
         return cls(
             tenant=row.tenant_id,
             name=row.name,
@@ -128,7 +132,8 @@ class TenantFacts(msgspec.Struct, frozen=True):
             cache_by=CacheScope.OWNER if row.cache_by_owner else CacheScope.TENANT,
             created=iso_time(row.created_ms),
             closed=iso_time(row.closed_ms),
-            plan=row.plan_id,
+            plan=plans.get(row.plan_id, row.plan_id) if row.plan_id else None,
+            plan_id=row.plan_id,
         )
 
 
@@ -175,13 +180,15 @@ async def create_tenant(change: Change, ask: CreateTenant) -> TenantFacts:
     row = await tenancy.create_tenant(
         change.db, ask.name, price_book=ask.price_book, priority_max=ask.priority_max
     )
-    return TenantFacts.of(row)
+    return TenantFacts.of(row, {})  # a new one has no plan
 
 
-@operation("tenants.list", "GET /tenants", may=STAFF | MEMBERS, uses=Uses(reads="tenant"))
+@operation("tenants.list", "GET /tenants", may=STAFF | MEMBERS, uses=Uses(reads="tenant plan"))
 async def list_tenants(look: Look, ask: ListTenants) -> ListedPage[TenantFacts]:
     """List all tenants, oldest first. Members see their own."""
-    return await listed_page(look, ask, *rows_listed(look, ask), TenantFacts.of)
+    page: ListedPage[Tenant] = await listed_page(look, ask, *rows_listed(look, ask), lambda row: row)
+    plans = await plan_names(look.db, (row.plan_id for row in page.items))
+    return ListedPage([TenantFacts.of(row, plans) for row in page.items], page.next)
 
 
 def rows_listed(look: Look, ask: ListTenants) -> tuple[Any, Any]:
@@ -203,7 +210,7 @@ def rows_listed(look: Look, ask: ListTenants) -> tuple[Any, Any]:
     "tenants.show",
     "GET /tenants/{tenant}",
     may=STAFF | MEMBERS,
-    uses=Uses(reads="tenant wallet wallet_grant wallet_owed ledger_head audit_state"),
+    uses=Uses(reads="tenant plan wallet wallet_grant wallet_owed ledger_head audit_state"),
 )
 async def show_tenant(look: Look, ask: NameTenant) -> ShownTenant:
     """Show a tenant: its terms, and of a prepaid one its money."""
@@ -211,7 +218,7 @@ async def show_tenant(look: Look, ask: NameTenant) -> ShownTenant:
     await look.seen(Tenant, owner.tenant_id, owner.tenant_id)
     state = await wallet_state(look.db, owner.tenant_id, look.now_ms())
     if state is None:
-        return _shown(owner, TenantMoney("postpaid"))
+        return await _shown(look, owner, TenantMoney("postpaid"))
     owed = await owed_by(look.db, owner.tenant_id)
     money = TenantMoney(
         "prepaid",
@@ -219,11 +226,15 @@ async def show_tenant(look: Look, ask: NameTenant) -> ShownTenant:
         MoneyAmount.of(state.posted_nano),
         MoneyAmount.of(owed),
     )
-    return _shown(owner, money)
+    return await _shown(look, owner, money)
 
 
-def _shown(owner: Tenant, money: TenantMoney) -> ShownTenant:
-    return ShownTenant(**msgspec.structs.asdict(TenantFacts.of(owner)), money=money)
+async def _shown(look: Look, owner: Tenant, money: TenantMoney) -> ShownTenant:
+    return ShownTenant(**msgspec.structs.asdict(await _facts(look.db, owner)), money=money)
+
+
+async def _facts(db: Database, row: Tenant) -> TenantFacts:
+    return TenantFacts.of(row, await plan_names(db, [row.plan_id]))
 
 
 @operation(
@@ -233,7 +244,7 @@ def _shown(owner: Tenant, money: TenantMoney) -> ShownTenant:
     audit="tenant.set",
     reason=True,
     edits=True,
-    uses=Uses(reads="price_book", writes=f"tenant {AUDIT}", keys=CONTROL),
+    uses=Uses(reads="price_book plan", writes=f"tenant {AUDIT}", keys=CONTROL),
 )
 async def set_tenant(change: Change, ask: SetTenant) -> TenantFacts:
     """Change a tenant. What is not named stays as it is."""
@@ -251,7 +262,7 @@ async def set_tenant(change: Change, ask: SetTenant) -> TenantFacts:
     row = await tenancy.set_tenant(change.db, owner, **facts)
     change.after(tenancy.tell_access, owner)
     change.after(tell_limits, owner)  # windows of budgets depend on its time zone
-    return TenantFacts.of(row)
+    return await _facts(change.db, row)
 
 
 @operation(
@@ -260,7 +271,7 @@ async def set_tenant(change: Change, ask: SetTenant) -> TenantFacts:
     may=OPERATORS,
     audit="tenant.close",
     reason=True,
-    uses=Uses(writes=f"tenant {AUDIT}", keys=CONTROL),
+    uses=Uses(reads="plan", writes=f"tenant {AUDIT}", keys=CONTROL),
 )
 async def close_tenant(change: Change, ask: NameTenant) -> TenantFacts:
     """Refuse all keys of a tenant from now on, and close its connections.
@@ -275,7 +286,7 @@ async def close_tenant(change: Change, ask: NameTenant) -> TenantFacts:
     may=OPERATORS,
     audit="tenant.reopen",
     reason=True,
-    uses=Uses(writes=f"tenant {AUDIT}", keys=CONTROL),
+    uses=Uses(reads="plan", writes=f"tenant {AUDIT}", keys=CONTROL),
 )
 async def reopen_tenant(change: Change, ask: NameTenant) -> TenantFacts:
     """Let the keys of a tenant in again."""
@@ -319,7 +330,7 @@ async def _set_closed(change: Change, named: str, closed: bool) -> TenantFacts:
     owner = (await change.tenant(named)).tenant_id
     row = await tenancy.write_closed(change.db, owner, closed)
     change.after(tenancy.tell_access, owner)
-    return TenantFacts.of(row)
+    return await _facts(change.db, row)
 
 
 OPERATIONS = (

@@ -50,7 +50,8 @@ def test_a_plan_from_its_making_to_its_end(acme: Acme) -> None:
     assert acme.told("plans", "show", "gold") == [{**made, "limits": [second]}]  # in place of the first
     assert in_force(acme) == none
     (moved,) = acme.told("plans", "assign", "acme", "gold")
-    assert (moved["name"], moved["plan"], moved["priority_max"]) == ("acme", made["plan"], "bulk")
+    assert (moved["name"], moved["plan"], moved["plan_id"]) == ("acme", "gold", made["plan"])
+    assert moved["priority_max"] == "bulk"
     assert acme.told("plans", "list") == [{**made, "tenants": 1}]
     place = {"weight": 2.5, "slots_max": 4, "reserve_tokens": 100}
     assert in_force(acme) == place | {"tokens_per_minute": 700}
@@ -75,6 +76,20 @@ def test_a_plan_is_shown_to_people(acme: Acme) -> None:
     acme.parley("plans", "set-limit", "gold", "--dimension", "concurrency", "--limit", "3", "--scope", "key")
     assert "concurrency" in acme.parley("plans", "show", "gold").output.split("\n\n")[1]
     assert "gold" in acme.parley("plans", "list").output
+
+
+def test_a_tenants_plan_is_told_by_its_name(acme: Acme) -> None:
+    """Wherever a tenant is shown; scripts get the id beside it, people do not."""
+    (made,) = acme.told("plans", "create", "gold")
+    assert "gold" in (said := acme.parley("plans", "assign", "acme", "gold").output)
+    assert made["plan"] not in said
+    named = ("gold", made["plan"])
+    for words in (("list",), ("show", "acme"), ("set", "acme", "--regex", "on"), ("close", "acme")):
+        (facts,) = acme.told("tenants", *words)
+        assert (facts["plan"], facts["plan_id"]) == named, words
+    for words in (("list",), ("show", "acme"), ("reopen", "acme")):
+        said = acme.parley("tenants", *words).output
+        assert ("gold" in said, made["plan"] in said) == (True, False), words
 
 
 def test_what_is_wrong_with_a_plan_is_one_line(acme: Acme) -> None:

@@ -1,7 +1,6 @@
 // All tenants: how many, which need somebody and why, how each does; found by name and state, by a cursor.
 
 import { Button, NativeSelect, TextInput } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { DataTable, type Column } from "../../shared/components/data-table";
@@ -28,12 +27,11 @@ export function TenantsPage() {
   const { items, error, more } = usePages(["tenants", filter], (after) => answered(api.GET("/api/tenants", { params: { query: { ...filter, after } } })));
   const figures = useFigures(filter, items?.length ?? 0);
   const needs = useNeeds();
-  const plans = usePlans();
   const needsOf = new Map(needs?.items.map((each) => [each.tenant, each.needs]));
   const columns: Column<Tenant>[] = [
     { title: "Tenant", cell: (row) => <Link to="/tenants/$tenant" params={{ tenant: row.name }}><b>{row.name}</b></Link> },
     { title: "State", phone: "end", cell: (row) => <TenantState closed={row.closed !== null} needs={needsOf.get(row.tenant) ?? []} /> },
-    { title: "Plan", cell: (row) => (row.plan ? (plans.get(row.plan) ?? row.plan) : NOBODY_KNOWS) },
+    { title: "Plan", cell: (row) => row.plan ?? NOBODY_KNOWS },
     { title: "Open requests", number: true, cell: (row) => count(figures.get(row.tenant)?.open) },
     { title: "Ended in 24 h", number: true, cell: (row) => count(figures.get(row.tenant)?.ended) },
     { title: "Errors, %", number: true, cell: (row) => <Errors of={figures.get(row.tenant)} /> },
@@ -106,13 +104,6 @@ function detail(items: readonly Tenant[], needs: Needs | undefined): string {
   }
   const closed = items.filter((each) => each.closed).length;
   return items.length ? `The oldest first. ${closed ? `${count(closed)} of those shown ${closed === 1 ? "is" : "are"} closed.` : "None of those shown is closed."}` : "";
-}
-
-/** The names of plans by their ids. */
-export function usePlans(): Map<string, string> {
-  const { may } = useSession();
-  const { data } = useQuery({ queryKey: ["plans"], queryFn: () => answered(api.GET("/api/plans", { params: { query: { limit: 1000 } } })), enabled: may("plans.list"), staleTime: 60_000 });
-  return new Map((data?.items ?? []).map((plan) => [plan.plan, plan.name]));
 }
 
 function Filters({ filter }: { filter: Filter }) {

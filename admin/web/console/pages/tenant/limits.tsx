@@ -17,7 +17,7 @@ export function Limits({ tenant, limits }: { tenant: Tenant; limits: readonly Li
   const { may } = useSession();
   const [opened, setOpened] = useState<Limit | "new" | null>(null);
   const [ending, setEnding] = useState<Limit | null>(null);
-  const ofPlan = usePlanLimits(tenant.plan);
+  const ofPlan = usePlanLimits(tenant.plan_id);
   const rows = [...(limits ?? []).map(ownRow), ...ofPlan.map(planRow)];
   const columns: Column<Row>[] = [
     { title: "Limit", cell: (row) => <><b>{row.name}</b> <span className="soft">{row.unit}{row.of && ` · ${row.of}`}</span></> },

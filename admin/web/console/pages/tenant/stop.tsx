@@ -12,11 +12,10 @@ import { EditTerms } from "./terms";
 import type { Tenant } from "../../../shared/limits/limit-words";
 
 export function ChangePlan({ tenant, tag, onClose }: { tenant: Tenant; tag: string | undefined; onClose: () => void }) {
-  const [began] = useState({ plan: tenant.plan ?? "", tag });
+  const [began] = useState({ plan: tenant.plan_id ?? "", name: tenant.plan ?? "none", tag });
   const [plan, setPlan] = useState(began.plan);
   const { data } = useQuery({ queryKey: ["plans"], queryFn: () => answered(api.GET("/api/plans", { params: { query: { limit: 1000 } } })) });
   const plans = (data?.items ?? []).filter((each) => !each.ended || each.plan === began.plan);
-  const nameOf = (id: string | null | undefined) => (id ? (plans.find((each) => each.plan === id || each.name === id)?.name ?? id) : "none");
   const path = { tenant: tenant.tenant };
   return (
     <EditDialog
@@ -28,7 +27,7 @@ export function ChangePlan({ tenant, tag, onClose }: { tenant: Tenant; tag: stri
       typed={plan === began.plan ? "" : JSON.stringify({ plan })}
       send={(how) => answered(api.PUT("/api/tenants/{tenant}/plan", { params: { path, ...terms(how) }, body: { plan: plan || null, reason: how.reason } }))}
       preview={(would) => (
-        <Facts boxed label="What changes" facts={[["Plan", `${nameOf(began.plan)} → ${nameOf(would.plan)}`], ["Price book", would.price_book], ["Priority up to", would.priority_max], ["Limits and place", "within a second"], ["Prices", "from the next request on"]]} />
+        <Facts boxed label="What changes" facts={[["Plan", `${began.name} → ${would.plan ?? "none"}`], ["Price book", would.price_book], ["Priority up to", would.priority_max], ["Limits and place", "within a second"], ["Prices", "from the next request on"]]} />
       )}
     >
       {(errorOf) => <NativeSelect label="Plan" description="A price book, a priority or terms of its own stay." value={plan} onChange={(event) => setPlan(event.currentTarget.value)} data={[{ value: "", label: "no plan" }, ...plans.map((each) => ({ value: each.plan, label: each.name }))]} error={errorOf("plan")} data-autofocus />}

@@ -11,7 +11,6 @@ import { useFreshness } from "../../../shared/freshness";
 import { useLive } from "../../../shared/live";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
-import { usePlans } from "../tenants";
 import { About } from "./about";
 import { Audit } from "../../../shared/components/audit-list";
 import { Browsers } from "./browsers";
@@ -91,7 +90,6 @@ type HeadProps = { tenant: Tenant; tag: string | undefined; limits: readonly Lim
 
 function Head({ tenant, tag, limits, budgets, withoutKeys }: HeadProps) {
   const { may } = useSession();
-  const plans = usePlans();
   const [opened, setOpened] = useState<"plan" | "throttle" | "cancel" | "close" | "reopen" | "key" | "">("");
   const verdict = verdictOf(tenant, limits, budgets);
   const close = () => setOpened("");
@@ -99,7 +97,7 @@ function Head({ tenant, tag, limits, budgets, withoutKeys }: HeadProps) {
   return (
     <header className="page-head">
       <div>
-        <h1>{tenant.name} {tenant.plan && <span className="tag">{plans.get(tenant.plan) ?? tenant.plan}</span>}{tenant.closed && <span className="tag">closed</span>}</h1>
+        <h1>{tenant.name} {tenant.plan && <span className="tag">{tenant.plan}</span>}{tenant.closed && <span className="tag">closed</span>}</h1>
         <p className={verdict.state === "well" ? "soft" : verdict.state}>{verdict.text}</p>
       </div>
       <div className="ends">
