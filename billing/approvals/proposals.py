@@ -27,7 +27,7 @@ from core.clock import iso_time, now_ms
 from core.errors import bad_request, see, unknown
 from core.ids import uuid7
 from core.names import checked_name
-from core.operations import Operation
+from core.operations import MoneyAmount, Operation
 from core.sql.database import Database
 
 KEPT_MS = 30 * 60_000
@@ -37,21 +37,29 @@ NAMED_ONCE = ("key", "request", "grant")  # of an operation's struct: the same i
 BOOKED, REJECTED, FAILED = "booked", "rejected", "failed"
 
 
+class ListOfWaiting(msgspec.Struct, frozen=True):
+    """Where what waits is listed: as problems name an operation to see."""
+
+    operation: str = "approvals.list"
+    method: str = "GET"
+    path: str = "/api/approvals"
+
+
 class WaitingMove(msgspec.Struct, frozen=True):
-    """What the caller of a move is told that waits for a second person. `nano`: how much it moves; `why` it
+    """What the caller of a move is told that waits for a second person. `amount`: how much it moves; `why` it
     takes two."""
 
     proposal: str
-    nano: str
+    amount: MoneyAmount
     expires: str | None
     state: Literal["waiting"] = WAITING
-    see: str = "approvals.list"
+    see: ListOfWaiting = ListOfWaiting()
     why: str = ""
 
     @classmethod
     def of(cls, row: Proposal, why: str) -> "WaitingMove":
         """The answer for a proposal that was just made."""
-        return cls(row.id, str(row.amount_nano), iso_time(row.expires_ms), why=why)
+        return cls(row.id, MoneyAmount.of(row.amount_nano), iso_time(row.expires_ms), why=why)
 
 
 async def perform_or_propose(

@@ -79,8 +79,9 @@ async def test_a_large_move_waits_for_a_second_person(two: TwoPeople) -> None:
     """It is accepted, and nothing moves; another person's session books it, and the log has both."""
     reply = await two.grants()
     waits = reply.json()
-    assert (reply.status_code, waits["state"], waits["nano"]) == (202, "waiting", str(300 * USD))
-    assert (waits["see"], waits["expires"] is not None) == ("approvals.list", True)
+    assert (reply.status_code, waits["state"], waits["expires"] is not None) == (202, "waiting", True)
+    assert waits["amount"] == {"nano": str(300 * USD), "currency": "USD"}
+    assert waits["see"] == {"operation": "approvals.list", "method": "GET", "path": reply.headers["location"]}
     assert await two.wallet() == 0
     (listed,) = (await two.bob.get(reply.headers["location"])).json()["items"]
     assert (listed["proposal"], listed["author"]) == (waits["proposal"], "Ann")
