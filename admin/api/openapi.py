@@ -37,8 +37,10 @@ PROBLEMS = {
     "404": "There is no such thing, or it is another's.",
     "409": "Others changed it since, or a call of this key is under way.",
     "413": "The body is too large.",
+    "414": "The address is too long.",
     "422": "The key was used for another call.",
     "429": "Too many calls.",
+    "500": "This is our fault.",
     "503": "A store does not answer.",
 }
 
@@ -151,8 +153,7 @@ def _responses(declared: Operation, answer: Any) -> dict[str, Any]:
 
 def _refused() -> dict[str, Any]:
     """What any call may be answered that is not done."""
-    refused = {status: {"$ref": f"#/components/responses/{status}"} for status in PROBLEMS}
-    return {**refused, "414": {"description": "The address is too long."}}
+    return {status: {"$ref": f"#/components/responses/{status}"} for status in PROBLEMS}
 
 
 def _later(declared: Operation) -> dict[str, Any]:

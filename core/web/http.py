@@ -26,7 +26,15 @@ HEADERS_MAX = 100
 PIECE_BYTES = 8 * 1024
 CLOSING = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout" + CLOSING
-TOO_LONG = b"HTTP/1.1 414 URI Too Long" + CLOSING
+# Told as the API of operations tells its problems: of all these replies only this one is in /openapi.json.
+LONG_TARGET = (
+    b'{"type":"urn:parley:problem:bad_request","title":"The address is too long","status":414,'
+    b'"detail":"a path and its query have at most %d bytes"}' % TARGET_BYTES_MAX
+)
+TOO_LONG = (
+    b"HTTP/1.1 414 URI Too Long\r\nconnection: close\r\ncontent-type: application/problem+json\r\n"
+    b"content-length: %d\r\n\r\n%s" % (len(LONG_TARGET), LONG_TARGET)
+)
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + CLOSING
 
 Listener = socket.socket

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -70,6 +71,20 @@ async def test_a_head_has_bounds(said: bytes, status: int):
     """Whatever comes in one read of the socket: so many bytes, headers, and characters of a target."""
     async with _serving() as at:
         assert (await _answer(at, said)).startswith(b"HTTP/1.1 %d " % status)
+
+
+async def test_a_long_target_is_told_as_the_api_tells_its_problems():
+    """A client made from /openapi.json can read it."""
+    async with _serving() as at:
+        reader, writer = await asyncio.open_connection(*at)
+        writer.write(HEADS["a long target"][0])
+        async with patience():
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+    assert b"content-type: application/problem+json" in head
+    problem = json.loads(body)
+    assert (problem["status"], problem["type"]) == (414, "urn:parley:problem:bad_request")
+    assert "8192 bytes" in problem["detail"]
 
 
 async def test_each_request_of_a_connection_has_the_same_bounds(monkeypatch: pytest.MonkeyPatch):

@@ -46,6 +46,19 @@ async def test_the_document_has_every_route(site: ApiSite) -> None:
         assert described | {("get", "/openapi.json")} == served
 
 
+async def test_the_document_says_what_any_refusal_is_like(site: ApiSite) -> None:
+    """A client that reads one knows that it is a problem, too large bodies and addresses among them."""
+    document = (await (await site.browser()).get("/openapi.json")).json()
+    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    assert all(each["content"] == problem for each in document["components"]["responses"].values())
+    refusals = {"400", "401", "403", "404", "409", "413", "414", "422", "429", "500", "503"}
+    for path, methods in document["paths"].items():
+        for described in methods.values():
+            told = {status: each for status, each in described["responses"].items() if status > "299"}
+            assert {*told} == refusals, path
+            assert all(each == {"$ref": f"#/components/responses/{s}"} for s, each in told.items()), path
+
+
 async def test_a_person_signs_in_changes_something_and_signs_out(site: ApiSite) -> None:
     """The audit log says who and why; the session is over at once."""
     ann = await site.signed_in()
