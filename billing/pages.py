@@ -6,6 +6,7 @@ from billing.audit.view import row_shown, users_in
 from billing.dedicated_pools.owners import present_owners
 from billing.reconciliation.last_run import LastRun, StoredCheck, StoredComparison, last_run
 from billing.reconciliation.tenant_keys import EndedStreams, look_at_streams
+from billing.reports.tenant_needs import TenantNeed, tenant_needs
 from billing.requests.quarantined import count_quarantined
 from billing.tables.audit import AuditLog
 from billing.tenants.erasure import erased_tenants
@@ -18,6 +19,7 @@ __all__ = [
     "LastRun",
     "StoredCheck",
     "StoredComparison",
+    "TenantNeed",
     "count_quarantined",
     "erased_tenants",
     "last_run",
@@ -26,6 +28,7 @@ __all__ = [
     "present_owners",
     "row_shown",
     "tenant_names",
+    "tenant_needs",
     "users_in",
     "users_named",
 ]

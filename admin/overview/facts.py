@@ -6,7 +6,7 @@ from functools import cached_property
 
 from admin.overview.pool_states import SeenPool
 from billing.api import NoisyFinding
-from billing.pages import AuditLog, EndedStreams, LastRun
+from billing.pages import AuditLog, EndedStreams, LastRun, TenantNeed
 from core.observability.recent_figures import RecentFigures
 from engine.api import LivePool
 
@@ -25,7 +25,7 @@ class RedisFacts:
 class SqlFacts:
     """What SQL has. `owners`: by pool, the id of the tenant whom it is dedicated to; `models`: by pool, those
     whose new requests go there; `compared`: the last comparison of the books, `noisy`: open findings,
-    `quarantined`: events that wait for a decision."""
+    `quarantined`: events that wait for a decision; `needs`: by tenant, why somebody should look at it."""
 
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
     models: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
@@ -33,6 +33,7 @@ class SqlFacts:
     changes: Sequence[AuditLog] = ()
     noisy: Sequence[NoisyFinding] = ()
     quarantined: int = 0
+    needs: Mapping[str, Sequence[TenantNeed]] = field(default_factory=dict[str, Sequence[TenantNeed]])
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,13 @@ class OverviewFacts:
     def unread_ms(self) -> int:
         """For how long the oldest of them waits."""
         return max(0, self.redis.now_ms - self.redis.unread.oldest_ms) if self.redis and self.unread else 0
+
+    @property
+    def is_idle(self) -> bool:
+        """True where nothing runs or waits, and no request ended in the last hour."""
+        figures = self.redis.figures if self.redis else None
+        ended = sum(figures.ended()) if figures else 0
+        return not ended and not any(each.running or each.waiting for each in self.pools)
 
     def name(self, tenant_id: str) -> str:
         """A tenant's name, or its id."""

@@ -19,6 +19,7 @@ from billing.pages import (
     present_owners,
     row_shown,
     tenant_names,
+    tenant_needs,
     users_in,
     users_named,
 )
@@ -40,7 +41,7 @@ async def read_facts(look: Look, sees_pools: bool) -> OverviewFacts:
     """All of it. Without Redis what SQL has; raises where SQL is away."""
     reading = asyncio.create_task(_of_redis(look.redis, look.settings, sees_pools))
     try:
-        sql = await _of_sql(look.db)
+        sql = await _of_sql(look.db, look.now_ms())
         redis = await reading
     finally:
         await cancel_tasks([reading])
@@ -73,12 +74,13 @@ async def _unread(redis: RedisClient, pools: Sequence[str]) -> EndedStreams:
     return EndedStreams((), sum(each.unread for each in seen), min(since, default=0))
 
 
-async def _of_sql(db: Database) -> SqlFacts:
+async def _of_sql(db: Database, now: int) -> SqlFacts:
     rows = await read_pools(db)
     models = {each.pool: [each.model] for each in rows if each.workers and not each.draining}
     noisy = (await list_findings(db))[:NOISY_MAX]
     owners, quarantined = await present_owners(db), await count_quarantined(db)
-    return SqlFacts(owners, models, await last_run(db), await _changes(db), noisy, quarantined)
+    needs = await tenant_needs(db, now)
+    return SqlFacts(owners, models, await last_run(db), await _changes(db), noisy, quarantined, needs)
 
 
 async def _changes(db: Database) -> list[AuditLog]:
@@ -98,4 +100,6 @@ def _tenants(redis: RedisFacts | None, sql: SqlFacts) -> set[str]:
     compared = {each.tenant for check in checks for each in check.unequal}
     running = {tenant for pool in redis.pools for tenant in pool.running} if redis else set[str]()
     noisy = {each.tenant_id for each in sql.noisy}
-    return ({*sql.owners.values()} | noisy | tenants_named(sql.changes) | compared | running) - {""}
+    return ({*sql.owners.values(), *sql.needs} | noisy | tenants_named(sql.changes) | compared | running) - {
+        ""
+    }

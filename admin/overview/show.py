@@ -36,7 +36,7 @@ class ShowOverview(msgspec.Struct, frozen=True):
     may=STAFF,
     uses=Uses(
         reads="tenant tenant_user pool pool_owner model_version noisy_finding usage_quarantine recon_mark "
-        "audit_head audit_log",
+        "audit_head audit_log budget budget_spent wallet wallet_grant wallet_owed",
         keys=(*WORKER_READS, "P:age:", "P:act:", "P:ended", POOLS, FIGURES),
     ),
 )

@@ -17,10 +17,21 @@ from admin.overview.check_lights import STALE_MS, lights_sentence
 from admin.overview.facts import OverviewFacts
 from admin.overview.pool_states import SeenPool
 from admin.overview.words import count, duration, listed, percent, verb
+from billing.pages import TenantNeed
 from engine.api import PriorityClass
 
 UNREAD_MS_MAX = 60_000  # the biller posts within a second
 LEAST_MS = 100  # told of a wait
+IDLE = (
+    "No request ended in the last hour: live numbers begin with the next one, as `parley chat` sends it; "
+    "what was used before is in Tenants and their statements."
+)
+NEEDS = {
+    TenantNeed.OVER_BUDGET: "over budget",
+    TenantNeed.EMPTY_WALLET: "wallet empty",
+    TenantNeed.OWES: "owes",
+    TenantNeed.NOISY: "over fair share",
+}
 BAD, WARN, WELL, UNKNOWN = VerdictState.BAD, VerdictState.WARN, VerdictState.WELL, VerdictState.UNKNOWN
 
 
@@ -34,7 +45,17 @@ def verdict_of(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> Overvie
         return OverviewVerdict(BAD, _pool_text(pool), _pool_detail(pool, facts.pools))
     for state, text in (*_of_books(facts, lights), *_of_alerts(facts, lights)):
         return OverviewVerdict(state, text, summary(facts, lights))
-    return OverviewVerdict(WELL, "All well.", summary(facts, lights))
+    return OverviewVerdict(WELL, _well(facts), summary(facts, lights))
+
+
+def _well(facts: OverviewFacts) -> str:
+    """That all is well, or all but some tenants of their own doing."""
+    if not (needs := facts.sql.needs):
+        return "All well."
+    named = sorted((facts.name(tenant), why) for tenant, why in needs.items())
+    told = [f"{name} ({', '.join(NEEDS[each] for each in why)})" for name, why in named]
+    who = f"{count(len(told), 'tenant')} {verb(len(told), 'needs', 'need')} you"
+    return f"The platform is well; {who}: {listed(told)}."
 
 
 def worst_pool(pools: Sequence[SeenPool]) -> SeenPool | None:
@@ -145,7 +166,9 @@ def _slow(pool: SeenPool) -> str:
 
 def summary(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> str:
     """What runs, what waits and what the books say, in three sentences."""
-    return " ".join([*(_work(facts.pools) if facts.sees_pools else []), lights_sentence(lights)])
+    work = _work(facts.pools) if facts.sees_pools else []
+    idle = [IDLE] if facts.sees_pools and facts.is_idle else []
+    return " ".join([*work, *idle, lights_sentence(lights)])
 
 
 def _work(pools: Sequence[SeenPool]) -> list[str]:

@@ -1,13 +1,18 @@
 """The sentence of the overview: the first thing that is not well, in the order of how much it hurts."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pytest
 
 from admin.overview.answer import VerdictState
 from admin.overview.check_lights import lights_of
 from admin.overview.facts import OverviewFacts
-from admin.overview.verdict import verdict_of
+from admin.overview.verdict import IDLE, verdict_of
+from billing.pages import TenantNeed
 from billing.reconciliation.comparison import Check, Comparison
 from billing.reconciliation.tenant_keys import EndedStreams
+from core.observability.recent_figures import FigureMinute, RecentFigures
 from tests.admin.overview.platforms import (
     NOW_MS,
     a_platform,
@@ -47,6 +52,28 @@ def test_all_is_well() -> None:
     assert said(a_platform(BULK))[2].startswith(
         "16 requests run on 1 worker in 1 pool. No interactive request waits."
     )
+
+
+def test_a_tenant_that_needs_somebody_is_named() -> None:
+    """As its list does; it is no alarm, for the platform is well."""
+    needs = {"t2": [TenantNeed.EMPTY_WALLET, TenantNeed.OWES]}
+    state, text, _ = said(a_platform(SERVING, needs=needs))
+    assert (state, text) == ("well", "The platform is well; 1 tenant needs you: globex (wallet empty, owes).")
+    needs = {**needs, "t1": [TenantNeed.OVER_BUDGET]}
+    assert "2 tenants need you: acme (over budget) and globex (" in said(a_platform(SERVING, needs=needs))[1]
+    assert said(a_platform(FULL, needs=needs))[1].startswith("Pool eu-1 is full")
+
+
+def test_an_idle_platform_says_why_its_numbers_are_empty() -> None:
+    """And where those are that it has; not once something ran."""
+    idle = a_platform(a_pool("eu-1", [a_worker()]))
+    assert IDLE in said(idle)[2]
+    assert IDLE not in said(a_platform(SERVING))[2]
+    minutes = (FigureMinute(), FigureMinute(ended=Counter({("interactive", "done"): 1})))
+    figures = RecentFigures((NOW_MS - 60_000, NOW_MS), NOW_MS, minutes)
+    assert idle.redis is not None
+    assert IDLE not in said(replace(idle, redis=replace(idle.redis, figures=figures)))[2]
+    assert IDLE not in said(a_platform(sees_pools=False))[2]
 
 
 @pytest.mark.parametrize(

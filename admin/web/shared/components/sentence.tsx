@@ -1,6 +1,7 @@
 // The sentence a page opens with: it answers the page's question; numbers prove it below.
 
 import { CircleCheck, CircleHelp, TriangleAlert } from "lucide-react";
+import { Told } from "./told";
 import "./sentence.css";
 
 export type Verdict = "well" | "warn" | "bad" | "unknown";
@@ -14,7 +15,7 @@ export function Sentence({ state, text, detail }: { state: Verdict; text: string
       <Shape size={22} className={colour} aria-hidden />
       <div>
         <h1>{text}</h1>
-        <p className="soft">{detail}</p>
+        <p className="soft"><Told text={detail} /></p>
       </div>
     </header>
   );
