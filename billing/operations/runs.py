@@ -22,12 +22,16 @@ from core.sql.selects import untyped
 
 RunTenant = Annotated[str | None, Meta(description="Runs of this tenant's members (name or id).")]
 READS = "tenant operation_run"
+MOVE = "pools.move"
 
 
 class ListRuns(ListQuestion, frozen=True, kw_only=True):
-    """Whose runs."""
+    """Whose runs, and of what."""
 
     tenant: RunTenant = None
+    operation: Annotated[str | None, Meta(description="Only those of this operation, like pools.move.")] = (
+        None
+    )
 
 
 class NameRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,8 +41,19 @@ class NameRun(msgspec.Struct, frozen=True, kw_only=True):
     tenant: RunTenant = None
 
 
+class TenantMove(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant's move to another pool, and how far it is."""
+
+    tenant: str
+    pool: str
+    to: str
+    streams_moved: int = 0
+    streams_to_move: int = 0
+
+
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in a list. `by`: who began it; `stop_asked`: somebody asked it to stop."""
+    """A run in a list. `by`: who began it; `stop_asked`: somebody asked it to stop; `move`: of `pools.move`,
+    what moves."""
 
     run: str
     operation: str
@@ -47,6 +62,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     begun: str | None
     ended: str | None
     stop_asked: bool
+    move: TenantMove | None
 
 
 class RunFacts(RunSummary, frozen=True, kw_only=True):
@@ -63,6 +79,8 @@ async def list_runs(look: Look, ask: ListRuns) -> ListedPage[RunSummary]:
     """List what takes long and was begun lately, newest first."""
     owner, now = await _owner(look, ask.tenant), look.now_ms()
     statement = select(OperationRun).where(col(OperationRun.tenant_id) == owner)
+    if ask.operation is not None:
+        statement = statement.where(col(OperationRun.operation) == ask.operation)
     return await listed_page(
         look,
         ask,
@@ -127,6 +145,7 @@ def _summary(row: OperationRun, now: int) -> dict[str, Any]:
         "begun": iso_time(row.begun_ms),
         "ended": iso_time(row.ended_ms),
         "stop_asked": row.stop_ms is not None,
+        "move": msgspec.json.decode(row.answer, type=TenantMove | None) if row.operation == MOVE else None,
     }
 
 

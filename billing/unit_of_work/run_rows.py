@@ -67,7 +67,7 @@ async def write_run(session: AsyncSession, run: BegunRun) -> None:
         operation=run.operation.name,
         state=RunState.RUNNING,
         events="[]",
-        answer="null",
+        answer=_encoded(run.progress.partial_answer),
         problem="null",
         begun_ms=now,
         beat_ms=now,

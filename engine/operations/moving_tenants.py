@@ -97,6 +97,7 @@ async def move_tenant(order: Order, ask: MoveTenant) -> MovedTenant:
         return {"leaves": list(written.leaves), "enters": written.enters}
 
     facts = {"tenant": tenant.tenant_id, "to": dest.pool}
+    order.progress.so_far = lambda: would  # its run says from the first moment on what moves where
     redis = await order.given(PLATFORM, source.pool, would, facts, writing=writing)
     await announce_if_alive(redis, order, dest.pool)
     if route.enters:  # its supervisor reads it within a second: what moves need not wait for that

@@ -54,8 +54,9 @@ SO_FAR: dict[str, Any] = {
     "longest_pause_ms": 620,
 }
 BEGUN = {"run": "run-2", "operation": "pools.move"}
-GOING: dict[str, Any] = {
+LISTED: dict[str, Any] = {
     **BEGUN,
     **{"state": "running", "by": "Ann", "begun": None, "ended": None, "stop_asked": False},
-    **{"events": [], "answer": SO_FAR, "problem": None},
+    "move": {"tenant": "initech", "pool": "eu-1", "to": "big", "streams_moved": 5, "streams_to_move": 8},
 }
+GOING: dict[str, Any] = {**LISTED, "events": [], "answer": SO_FAR, "problem": None}

@@ -1,6 +1,7 @@
 """A tenant that is moved on a pool's page: the dialog in both themes, and one move over real stores."""
 
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from core.sql.database import Database
 from engine.api import Enqueued
 from tests.browser.conftest import OpenPage, WatchedPage
 from tests.browser.console_page import shot
-from tests.browser.moves_sample import BEGUN, GOING, WOULD
+from tests.browser.moves_sample import BEGUN, GOING, LISTED, WOULD
 from tests.browser.pools_sample import PLAYED, desired, play
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
@@ -90,6 +91,38 @@ async def test_a_move_says_what_it_will_do_and_then_how_far_it_is(
     await expect(dialog.get_by_text("Stopped. New requests go there all the same")).to_be_visible()
     await dialog.get_by_role("button", name="Close", exact=True).last.click()
     await expect(dialog).to_have_count(0)
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_the_progress_of_a_move_is_opened_again(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """On the pages of both pools and of the tenant, whoever began it; that its process ended is said."""
+    code = await staff_code(settings, sqlite)
+    await create_tenant(sqlite, "initech")
+    watched = await opened(open_page, console, code, viewport={"width": 390, "height": 844})
+    page, listed, run = watched.page, dict(LISTED), dict(GOING)
+    await page.route("**/api/runs?*", lambda route: route.fulfill(json={"items": [listed], "next": None}))
+    await page.route("**/api/runs/run-2", lambda route: route.fulfill(json=run))
+    moves = page.get_by_role("list", name="Moves")
+    await expect(moves).to_contain_text("Moving initech from eu-1 to big: 5 of 8 streams moved.")
+    for path in ("pools/big", "tenants/initech"):
+        await page.goto(f"{console}/console/{path}")
+        await moves.get_by_role("button", name="Show progress…").click()
+        dialog = page.get_by_role("dialog", name="Moving initech to big")
+        await expect(dialog.get_by_text("5 of 8 streams moved")).to_be_visible()
+        await expect(dialog.get_by_text("Goes on when closed.")).to_be_visible()
+    await shot(page, "move-opened-again")
+    assert await watched.axe() == []
+    run.update(state="interrupted")
+    await expect(dialog.get_by_text("It ended early.")).to_be_visible()
+    await dialog.get_by_role("button", name="Close", exact=True).last.click()
+    listed.update(state="interrupted", begun=datetime.now(UTC).isoformat())
+    await expect(moves).to_contain_text("was interrupted: its process ended. Move again to bring the rest.")
+    assert not await page.evaluate(SIDEWAYS)
+    assert await watched.axe() == []
+    listed.update(state="done")
+    await expect(moves).to_have_count(0)
     assert (watched.errors, watched.strangers) == ([], [])
 
 

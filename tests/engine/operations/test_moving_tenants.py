@@ -10,6 +10,7 @@ import pytest
 from billing.api import PLATFORM, Stores, Terms, create_tenant, local_actor
 from billing.audit.compare import compare_states
 from billing.audit.log import list_rows
+from billing.operations.runs import ListRuns, RunSummary, TenantMove, list_runs
 from billing.pools import PoolRow, create_pool, edit_pool, read_routes
 from billing.unit_of_work.perform import answer_of, perform
 from billing.unit_of_work.progress import BegunRun
@@ -215,6 +216,20 @@ async def test_a_move_is_stopped_between_two_and_tells_how_far_it_is(two: TwoPoo
     assert (done.moved, run.progress.heeded, await two.pool_of_new()) == (0, True, "b")
     assert isinstance(run.progress.partial_answer, MovedTenant)
     assert await two.left() == 2
+
+
+async def test_a_run_says_from_its_beginning_what_moves_where(two: TwoPools) -> None:
+    """A page that did not begin it finds it in the list, though its process ended at once."""
+    run = BegunRun.of(local_actor(), operation_of(move_tenant), write_run)
+    await perform(two.stores, local_actor(), run.operation, ASK, Terms(reason="full"), run)
+    (listed,) = await runs_of(two, "pools.move")
+    assert (listed.run, listed.move) == (run.id, TenantMove(tenant="acme", pool="a", to="b"))
+    assert await runs_of(two, "workers.drain") == []
+
+
+async def runs_of(two: TwoPools, operation: str) -> list[RunSummary]:
+    """The runs that a page is told."""
+    return (await answer_of(list_runs, two.stores, local_actor(), ListRuns(operation=operation))).items
 
 
 async def test_a_count_that_a_worker_made_up_ends_no_move(two: TwoPools) -> None:

@@ -23,6 +23,7 @@ export function RunProgress({ run }: { run: string }) {
     <div className="run" role="group" aria-label="Progress">
       <p className="run-head" role="status"><StateShape state={SHAPES[data.state]} /> <b>{headOf(data)}</b></p>
       {(going || data.state === "done") && <Meter share={share} label="Done" tone="calm" />}
+      {error && <p role="alert" className="warn">As last known: {sentence(error.detail)}</p>}
       {data.problem && <p role="alert" className="bad">{sentence(data.problem.detail)}</p>}
       <ol className="run-steps" aria-label="Last steps">
         {data.events.slice(-STEPS_SHOWN).toReversed().map((step) => <li key={`${step.done} ${step.at_ms} ${step.what}`}>{step.what}</li>)}

@@ -27,6 +27,7 @@ export function MoveProgress({ run, from, to }: { run: string; from: string; to:
       {moved && moved.streams.length > 0 && (
         <div className="move-streams" role="region" aria-label="Streams" tabIndex={0}><DataTable label="Streams" columns={columns} rows={moved.streams} keyOf={(row) => row.id} /></div>
       )}
+      {error && <p role="alert" className="warn">As last known: {sentence(error.detail)}</p>}
       {data.problem && <p role="alert" className="bad">{sentence(data.problem.detail)}</p>}
       {data.state !== "running" && <p className="move-end">{endOf(data.state, moved)}</p>}
     </div>

@@ -7,6 +7,7 @@ import { count, decimal, percent } from "../../../shared/format";
 export type Preview = Schemas["MigrationPreview"];
 export type Moved = Schemas["MovedTenant"];
 export type Stream = Schemas["MovedStream"];
+export type MoveRun = Schemas["RunSummary"] & { move: Schemas["TenantMove"] };
 
 const SHOWN = 3;
 const are = (number: number, one: string, many: string) => (number === 1 ? `1 ${one}` : `${count(number)} ${many}`);
@@ -86,4 +87,27 @@ export function endOf(state: Schemas["RunState"], moved: Moved | null): string {
     default:
       return "It ended early. New requests go there all the same; move again to bring the rest.";
   }
+}
+
+const TOLD_MS = 3_600_000;
+
+/** The moves that a pool's or a tenant's page tells of: the newest of each tenant, while it goes on, and for an hour where it
+ * ended early. `runs`: the newest first. */
+export function movesToTell(runs: readonly Schemas["RunSummary"][], of: { pool?: string; tenant?: string }, now: number): MoveRun[] {
+  const newest = new Map<string, MoveRun>();
+  for (const run of runs) {
+    const { move } = run;
+    if (!move || (of.pool !== undefined && move.pool !== of.pool && move.to !== of.pool) || (of.tenant !== undefined && move.tenant !== of.tenant)) continue;
+    if (!newest.has(move.tenant)) newest.set(move.tenant, { ...run, move });
+  }
+  return [...newest.values()].filter(({ state, begun }) => state === "running" || (state !== "done" && now - Date.parse(begun ?? "") < TOLD_MS));
+}
+
+const ENDED: Partial<Record<Schemas["RunState"], string>> = { stopped: "was stopped", interrupted: "was interrupted: its process ended" };
+
+/** A move as one line. */
+export function moveLine({ state, move }: MoveRun): string {
+  const way = `${move.tenant} from ${move.pool} to ${move.to}`;
+  if (state === "running") return `Moving ${way}: ${count(move.streams_moved)} of ${count(move.streams_to_move)} streams moved.`;
+  return `The move of ${way} ${ENDED[state] ?? "failed"}. Move again to bring the rest.`;
 }

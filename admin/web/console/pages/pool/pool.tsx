@@ -15,6 +15,7 @@ import { DesiredPool, PoolChanges } from "./desired";
 import { TenantsHere, WaitingHere } from "./here";
 import { costCommand } from "./money";
 import { PoolMoves } from "./moves";
+import { MovesNow } from "./moves-now";
 import { WorkerTiles } from "./tiles";
 import { emptyPool, lineOf, stateOf, whoseOf, type Desired, type Listed, type Pool } from "./words";
 import "../tenants.css";
@@ -35,6 +36,7 @@ export function PoolPage() {
   return (
     <div className={stale ? "stale" : ""}>
       <Head pool={pool} desired={desired} pools={data.pools} requests={requests} />
+      <MovesNow pool={name} />
       <Section title="Workers" note="KV in use · running / slots · age of the step">
         {pool.workers.length ? <WorkerTiles pool={name} workers={pool.workers} rows={rows} /> : <NoWorkers pool={name} desired={desired} />}
       </Section>

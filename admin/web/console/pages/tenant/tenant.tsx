@@ -21,6 +21,7 @@ import { Keys, NoKey, useKeysOf } from "./keys";
 import { Limits } from "./limits";
 import { stripOf, useNow } from "./figures";
 import { Money } from "./money";
+import { MovesNow } from "../pool/moves-now";
 import { Pools } from "./pools";
 import { Projects } from "./projects";
 import { Safety } from "./safety";
@@ -49,6 +50,7 @@ export function TenantPage() {
   return (
     <div className={stale ? "stale" : ""}>
       <Head tenant={data} tag={tag} limits={held} budgets={money} withoutKeys={withoutKeys} />
+      <MovesNow tenant={data.name} />
       {may("tenants.now") && <Strip items={stripOf({ tenant: data.name, now, requests: may("requests.find") })} label="Now" />}
       {withoutKeys && <NoKey tenant={data.name} />}
       <div className="tenant">
