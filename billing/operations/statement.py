@@ -36,6 +36,7 @@ class AskStatement(NameTenant, frozen=True, kw_only=True):
     limit: Annotated[
         int, Meta(ge=1, le=LISTED_MAX, description="How many lines at most; the others are one more.")
     ] = LISTED_DEFAULT
+    skip: Annotated[int, Meta(ge=0, description="How many lines were listed before: those behind them.")] = 0
 
 
 class StatementSums(msgspec.Struct, frozen=True):
@@ -67,7 +68,7 @@ class StatementLine(msgspec.Struct, frozen=True):
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """A month of a tenant's books; days are in order, else the most expensive comes first. `others`: the sum
-    of the `more` lines that are not listed; `lacks`: what a forced close left out."""
+    of the `more` lines behind those listed; `lacks`: what a forced close left out."""
 
     tenant: str
     month: str
@@ -102,7 +103,8 @@ async def show_statement(look: Look, ask: AskStatement) -> Statement:
     found = await usage_in(look.db, owner.tenant_id, window, ask.by, calendar)
     if ask.by is GroupBy.DAY:
         found = [each for each in found if int(each.group) <= now]
-    listed, others = found[: ask.limit], found[ask.limit :]
+    behind = found[ask.skip :]
+    listed, others = behind[: ask.limit], behind[ask.limit :]
     names = await _names(look, owner.tenant_id, ask.by, listed)
     return Statement(
         tenant=owner.tenant_id,

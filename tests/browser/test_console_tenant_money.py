@@ -1,7 +1,9 @@
 """A tenant's money on its page in the console: what it used, its statement, and what is granted to it."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from billing.operations.wallet_views import list_wallets
 from billing.unit_of_work.listing import ListQuestion
@@ -48,6 +50,42 @@ async def test_how_it_does_now_and_its_statement_by_the_address(
     await expect(page.get_by_label("By", exact=True)).to_have_value("day")
     await shot(page, "statement")
     assert await watched.axe() == []
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_every_line_of_a_long_statement_is_reached(open_page: OpenPage, console: tuple[str, Stores]):
+    """Twenty first, then a thousand at a time; what is not listed is told in one line, which goes at last."""
+    sums = dict.fromkeys(("requests", "errors", "input_uncached", "input_cached"), 1)
+    sums |= {"output_text": 1, "output_reasoning": 0, "cost": {"nano": "1", "currency": "USD"}}
+    users = [{"of": f"u{number}", "name": f"user {number}", "sums": sums} for number in range(1_300)]
+    facts = {
+        "month": "2026-11",
+        "time_zone": "UTC",
+        "closed": False,
+        "lacks": "",
+        "by": "user",
+        "total": sums,
+    }
+
+    async def answer(route: Route) -> None:
+        asked = parse_qs(urlsplit(route.request.url).query)
+        start = int(asked["skip"][0])
+        end = start + int(asked["limit"][0])
+        more = {"lines": users[start:end], "more": max(0, len(users) - end), "others": sums}
+        await route.fulfill(json={**facts, **more})
+
+    watched = await opened(open_page, console, "/tenants", viewport=WIDE)
+    page = watched.page
+    await page.route("**/api/tenants/*/statement*", answer)
+    await page.goto(f"{console[0]}/console/tenants/acme?by=user")
+    rows = page.get_by_role("table", name="Statement").get_by_role("row")
+    await expect(rows).to_have_count(1 + 20 + 1 + 1)
+    await expect(rows.filter(has_text="1,280 others together")).to_have_count(1)
+    await page.get_by_role("button", name="Load more lines: 1,000 of 1,280").click()
+    await expect(rows.filter(has_text="280 others together")).to_have_count(1)
+    await page.get_by_role("button", name="Load more lines: 280").click()
+    await expect(rows).to_have_count(1 + 1_300 + 1)
+    await expect(page.get_by_role("button", name="Load more lines")).to_have_count(0)
     assert (watched.errors, watched.strangers) == ([], [])
 
 

@@ -145,6 +145,14 @@ async def test_a_statement_adds_up_whatever_is_listed(stores: Stores) -> None:
         assert found.total.cost.value == cost, by
         assert sum(each.sums.cost.value for each in found.lines) + found.others.cost.value == cost, by
         assert (found.total.requests, found.total.errors) == (3, 1), by
+        behind = AskStatement(tenant="acme", by=by, limit=1, skip=1)
+        rest = await answer_of(show_statement, stores, OWNER, behind)
+        assert (len(rest.lines), rest.more, rest.total) == (
+            min(1, found.more),
+            max(0, found.more - 1),
+            found.total,
+        )
+        assert not {each.of for each in rest.lines} & {each.of for each in found.lines}, by
     (line,) = (await answer_of(show_statement, stores, OWNER, AskStatement(tenant="acme"))).lines
     assert line.name == "default"
     payer = member_of(acme, Role.BILLING)

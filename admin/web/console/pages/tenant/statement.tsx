@@ -1,10 +1,10 @@
 // A month of a tenant's books: its lines by what they sum up, and their total, to the nano.
 
-import { Button, NativeSelect } from "@mantine/core";
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { NativeSelect } from "@mantine/core";
+import { keepPreviousData, useInfiniteQuery, type InfiniteData } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
+import { LoadMore } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
 import { api, answered, type Problem, type Schemas } from "../../../shared/api";
 import { count, money } from "../../../shared/format";
@@ -27,24 +27,33 @@ export function Statement({ tenant }: { tenant: Tenant }) {
 
 function Month({ tenant }: { tenant: Tenant }) {
   const { month, by = "project" } = route.useSearch();
-  const [limit, setLimit] = useState(FIRST);
   const path = { tenant: tenant.tenant };
-  const { data, error, isFetching } = useQuery<Given, Problem>({
-    queryKey: ["statement", tenant.tenant, month, by, limit],
-    queryFn: () => answered(api.GET("/api/tenants/{tenant}/statement", { params: { path, query: { by, limit, ...(month ? { month } : {}) } } })),
+  const { data, error, fetchNextPage, isFetchingNextPage } = useInfiniteQuery<Given, Problem, Given | undefined, readonly unknown[], number>({
+    queryKey: ["statement", tenant.tenant, month, by],
+    queryFn: ({ pageParam: skip }) => answered(api.GET("/api/tenants/{tenant}/statement", { params: { path, query: { by, skip, limit: skip ? MOST : FIRST, ...(month ? { month } : {}) } } })),
+    initialPageParam: 0,
+    getNextPageParam: (last, pages) => (last.more ? pages.reduce((sum, page) => sum + page.lines.length, 0) : undefined),
+    select: joined,
     placeholderData: keepPreviousData,
     retry: false,
   });
+  const more = { has: (data?.more ?? 0) > 0, busy: isFetchingNextPage, load: () => void fetchNextPage() };
   useScrollTo("statement", data !== undefined);
   return (
     <div id="statement" className="linked">
       <Section title="Statement" note={data ? noteOf(data) : ""} end={<Choices month={month ?? data?.month ?? ""} by={by} since={tenant.created} />}>
         {data?.lacks && <p className="edit-warning">The month was closed without: {data.lacks}</p>}
         {error ? <p className="soft">{sentence(error.detail)}</p> : !data ? <span className="skeleton" /> : <Lines of={data} />}
-        {data && data.more > 0 && limit < MOST && <p className="load-more"><Button variant="default" loading={isFetching} onClick={() => setLimit(MOST)}>Show all {count(data.more + data.lines.length)} lines</Button></p>}
+        <LoadMore more={more} what={data && data.more > MOST ? `lines: ${count(MOST)} of ${count(data.more)}` : `lines: ${count(data?.more)}`} />
       </Section>
     </div>
   );
+}
+
+/** The lines of all pages, with what the newest says of those behind them. */
+function joined({ pages }: InfiniteData<Given>): Given | undefined {
+  const last = pages.at(-1);
+  return last && { ...last, lines: pages.flatMap((page) => page.lines) };
 }
 
 function noteOf(given: Given): string {
@@ -83,6 +92,6 @@ function Lines({ of }: { of: Given }) {
     { title: "Output", number: true, cell: ({ sums }) => count(sums.output_text + sums.output_reasoning) },
     { title: "Cost", number: true, phone: "end", cell: ({ sums }) => money(sums.cost, 9) },
   ];
-  const others: Line[] = of.more ? [{ of: "others", name: `${count(of.more)} others`, sums: of.others }] : [];
+  const others: Line[] = of.more ? [{ of: "others", name: `${count(of.more)} others together`, sums: of.others }] : [];
   return <DataTable label="Statement" columns={columns} rows={[...of.lines, ...others]} keyOf={(line) => line.of || "nobody"} foot={{ of: "total", name: "Total", sums: of.total }} />;
 }
