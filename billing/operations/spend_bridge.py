@@ -1,6 +1,6 @@
 """The operation that explains why a month costs more or less than the one before it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from billing.operations.spend_month import SPENT_FROM, AskMonth, ReportedMonth, 
 from billing.periods import PeriodWindow, month_text
 from billing.reports.bridge_windows import BridgeAgainst, BridgeSpan, BridgeSpans, bridge_spans
 from billing.reports.bridge_words import BridgeFacts, Corrected, bridge_words
-from billing.reports.price_comparison import compare, month_sums, total
+from billing.reports.price_comparison import Month, compare, month_sums, total
 from billing.reports.priced_sums import PricedSums, corrections_in, priced_sums
 from billing.tables.tenants import PLATFORM, PriceVersion
 from billing.unit_of_work.units import Look
@@ -112,26 +112,37 @@ def _bill(span: BridgeSpan, nano: int) -> SpanBill:
 async def _facts(
     look: Look, month: ReportedMonth, spans: BridgeSpans, sums: Sequence[Sequence[PricedSums]]
 ) -> BridgeFacts:
-    earlier = month.calendar.window(month.number - 1)
-    tiers = await priced_sums(look.db, month.tenant_id, earlier, LineKind.TRUE_UP)
     versions = {(each.book, each.version) for each in sums[1] if each.book}
     async with look.db.session() as session:
         version = await _newest(session, month, versions, spans.before.window.start_ms)
+    before, after = month_sums(sums[0]), month_sums(sums[1])
     return BridgeFacts(
-        before=month_sums(sums[0]),
-        after=month_sums(sums[1]),
+        before=before,
+        after=after,
         months=(spans.before.month, spans.after.month),
         closed=month.number in month.calendar.closed,
-        tiers_before_nano=sum(each.tiers_nano for each in month_sums(tiers).values()),
+        tiers_before_nano=await _tiers_before(look, month, spans.before, before),
         version=version,
         corrected=(
-            await _corrected(look, month, spans.before.window),
-            await _corrected(look, month, spans.after.window),
+            await _corrected(look, month, spans.before.window, sums[0]),
+            await _corrected(look, month, spans.after.window, sums[1]),
         ),
     )
 
 
-async def _corrected(look: Look, month: ReportedMonth, window: PeriodWindow) -> Corrected:
+async def _tiers_before(look: Look, month: ReportedMonth, span: BridgeSpan, sums: Month) -> int:
+    """What tiers made of all of the month before: they are booked to its last day."""
+    if span.days < span.of:
+        earlier = month.calendar.window(month.number - 1)
+        sums = month_sums(await priced_sums(look.db, month.tenant_id, earlier, LineKind.TRUE_UP))
+    return sum(each.tiers_nano for each in sums.values())
+
+
+async def _corrected(
+    look: Look, month: ReportedMonth, window: PeriodWindow, sums: Sequence[PricedSums]
+) -> Corrected:
+    if not any(each.kind == LineKind.ADJUST for each in sums):
+        return ()
     days: dict[str, int] = {}
     for each in await corrections_in(look.db, month.tenant_id, window):
         day = month.date_of(each.hour_ms).isoformat()
@@ -140,19 +151,17 @@ async def _corrected(look: Look, month: ReportedMonth, window: PeriodWindow) -> 
 
 
 async def _newest(
-    session: AsyncSession, month: ReportedMonth, used: Iterable[tuple[str, int]], since_ms: int
+    session: AsyncSession, month: ReportedMonth, used: Collection[tuple[str, int]], since_ms: int
 ) -> tuple[int, str] | None:
-    """The newest of these versions that began after the earlier span did, and when."""
-    found: list[tuple[int, int]] = []
-    for book, number in sorted(used):
-        statement = select(PriceVersion.valid_from_ms).where(
-            col(PriceVersion.book_id) == book,
-            col(PriceVersion.version) == number,
-            col(PriceVersion.tenant_id).in_((PLATFORM, month.tenant_id)),
-        )
-        began = (await session.exec(statement)).first()
-        if began is not None and began > since_ms:
-            found.append((began, number))
+    """The newest of these versions (book, number) that began after the earlier span did, and when."""
+    statement = select(PriceVersion.book_id, PriceVersion.version, PriceVersion.valid_from_ms).where(
+        col(PriceVersion.book_id).in_({book for book, _ in used}),
+        col(PriceVersion.version).in_({number for _, number in used}),
+        col(PriceVersion.tenant_id).in_((PLATFORM, month.tenant_id)),
+        col(PriceVersion.valid_from_ms) > since_ms,
+    )
+    rows = (await session.exec(statement)).all()
+    found = [(began, number) for book, number, began in rows if (book, number) in used]
     if not found:
         return None
     began, number = max(found)

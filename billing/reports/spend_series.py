@@ -13,13 +13,12 @@ from sqlmodel import func
 
 from billing.periods import PeriodWindow
 from billing.reports.usage_pages import parts_of, widen_room
-from billing.reports.usage_questions import OTHERS, UsageBucket, UsageQuestion
+from billing.reports.usage_questions import BRIEF, OTHERS, UsageBucket, UsageQuestion
 from billing.tables.ledger import LedgerHead
 from core.sql.database import Database
 
 TOP = 5
 NOBODY = ""
-TOKENS = ("input_uncached", "input_cached", "output_text", "output_reasoning")
 
 
 class SpendSums(NamedTuple):
@@ -103,9 +102,9 @@ def assembled(
 def _ranked(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
     """Rows of the groups that cost most: (group0, groups); `groups`: how many there are, without nobody's."""
     parts = _parts(question, seqs)
-    nano, tokens = func.sum(parts.c.amount_nano), func.sum(_tokens(parts))
+    nano, tokens = func.sum(parts.c.amount_nano), func.sum(parts.c.tokens)
     statement: Any = select(parts.c.group0, nano.label("nano"), tokens.label("tokens"))
-    seen = [func.sum(parts.c[name]) != 0 for name in ("requests", "amount_nano", *TOKENS)]
+    seen = [func.sum(parts.c[name]) != 0 for name in BRIEF]
     found = statement.group_by(parts.c.group0).having(or_(*seen)).subquery("found")
     groups: Any = func.sum(case((found.c.group0 == NOBODY, 0), else_=1)).over().label("groups")
     order = found.c.nano.desc(), found.c.tokens.desc(), found.c.group0
@@ -115,20 +114,13 @@ def _ranked(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
 def _by_day(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
     """Rows of (day, group, nano, tokens)."""
     parts = _parts(question, seqs)
-    sums = func.sum(parts.c.amount_nano), func.sum(_tokens(parts))
+    sums = func.sum(parts.c.amount_nano), func.sum(parts.c.tokens)
     return select(parts.c.bucket, parts.c.group0, *sums).group_by(parts.c.bucket, parts.c.group0)
 
 
 def _parts(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
-    parts = parts_of(question, None, *seqs)
+    parts = parts_of(replace(question, brief=True), None, *seqs)
     return (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("parts")
-
-
-def _tokens(parts: Any) -> Any:
-    first, *others = (func.coalesce(parts.c[name], literal_column("0")) for name in TOKENS)
-    for each in others:
-        first += each
-    return first
 
 
 class AddedGroup(NamedTuple):

@@ -25,16 +25,14 @@ def change(nano: int) -> str:
 
 def amount_of(count: int) -> str:
     """A large count, to three digits: `18.5 B`, `108 B`, `94.2 M`; below a million whole."""
+    sign = MINUS if count < 0 else ""
     for size, letter in SIZES:
         if abs(count) >= size:
             tenths = round_half_even(abs(count) * 10, size)
-            sign = MINUS if count < 0 else ""
-            return (
-                f"{sign}{tenths // 10}.{tenths % 10} {letter}"
-                if tenths < 1000
-                else f"{sign}{tenths // 10:,} {letter}"
-            )
-    return f"{count:,}".replace("-", MINUS)
+            if tenths >= 1000:
+                return f"{sign}{round_half_even(abs(count), size):,} {letter}"
+            return f"{sign}{tenths // 10}.{tenths % 10} {letter}"
+    return f"{sign}{abs(count):,}"
 
 
 def share(part: int, whole: int) -> str:

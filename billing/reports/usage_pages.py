@@ -16,6 +16,7 @@ from sqlmodel import col, func
 from billing.ledger.transactions import MEASURES
 from billing.periods import HOUR_MS, PeriodWindow
 from billing.reports.usage_questions import (
+    BRIEF,
     OTHERS,
     Facet,
     PagePosition,
@@ -159,6 +160,10 @@ def _overlap(one: PeriodWindow, other: PeriodWindow) -> PeriodWindow:
 def _of_hours(question: UsageQuestion, after: PagePosition | None, *where: Any) -> Any:
     columns = _told_apart(question, OF_HOURS)
     sums = [func.sum(getattr(RollupHour, name)).label(name) for name in SUMS]
+    if question.brief:
+        of_hour = RollupHour.input_uncached + RollupHour.input_cached
+        of_hour += RollupHour.output_text + RollupHour.output_reasoning
+        sums = [func.sum(RollupHour.amount_nano).label(BRIEF[0]), func.sum(of_hour).label(BRIEF[1])]
     groups = _groups(question, "rollup_hour.hour_ms", "rollup_hour.hour_ms", columns)
     chosen = _chosen(question, after, OF_HOURS)
     statement = select(*groups, *sums).where(col(RollupHour.tenant_id) == question.tenant_id, *where, *chosen)
@@ -173,10 +178,12 @@ def _of_lines(question: UsageQuestion, after: PagePosition | None, sign: int, *w
         "requests": func.count(col(UsageLine.number)).filter(first_line),
         "errors": func.count(col(UsageLine.number)).filter(first_line, col(UsageRow.reason) == "error"),
         "amount_nano": func.sum(col(UsageLine.amount_nano)),
+        "tokens": func.sum(col(UsageLine.quantity)).filter(col(UsageLine.meter).in_(MEASURES)),
     }
     for meter, name in MEASURES.items():
         counted[name] = func.sum(col(UsageLine.quantity)).filter(col(UsageLine.meter) == meter)
-    sums = [(sign * counted[name]).label(name) for name in SUMS]
+    told = BRIEF if question.brief else SUMS
+    sums = [(sign * func.coalesce(counted[name], literal_column("0"))).label(name) for name in told]
     chosen = _chosen(question, after, OF_LINES)
     statement = with_owners(select(*groups, *sums)).where(
         col(UsageLine.tenant_id) == question.tenant_id, *where, *chosen
