@@ -26,7 +26,7 @@ export function spendSearchOf(given: Record<string, unknown>): SpendSearch {
   const show = oneOf(SHOWN, given["show"]);
   if (show && show !== "chart") found.show = show;
   const against = oneOf(AGAINST, given["against"]);
-  if (against && against !== "days") found.against = against;
+  if (against) found.against = against; // the default is another one for a month that is over
   return found;
 }
 
