@@ -17,7 +17,7 @@ from billing.tables.wallets import AlertTarget, BudgetAlert, Outbox
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
-from core.errors import Refused, bad_request, see, unknown
+from core.errors import Refused, bad_request, unknown
 from core.operations import (
     ADMINS,
     MONEY,
@@ -232,8 +232,7 @@ def _reached(row: BudgetAlert, of: str) -> ReachedAlert:
 
 
 def _no_target(ask: NameAlertTarget) -> Refused:
-    known = see("alerts.targets", tenant=ask.tenant)
-    return unknown(f"there is no target {ask.target!r}", field="target", see=known)
+    return unknown(f"there is no target {ask.target!r}", field="target")
 
 
 OPERATIONS = (
