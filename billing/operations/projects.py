@@ -16,6 +16,7 @@ from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
 from core.operations import ADMINS, MEMBERS, OPERATORS, STAFF, ListedPage, Uses, operation
 from core.sql.database import Database
+from core.sql.lower_case import holds
 
 PROJECT_EDITORS = OPERATORS | ADMINS
 WRITES_PROJECT = Uses(writes=f"tenant project {AUDIT}", keys=CONTROL)
@@ -38,9 +39,12 @@ class NameProject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListOfTenant(ListQuestion, frozen=True, kw_only=True):
-    """Whose."""
+    """Whose, and which of them."""
 
     tenant: TenantName
+    name: Annotated[
+        str, Meta(max_length=200, description="Only those with this in their name; or in a code.")
+    ] = ""
 
 
 class ChargeProject(NameProject, frozen=True, kw_only=True):
@@ -129,17 +133,18 @@ async def create_project(change: Change, ask: CreateProject) -> ProjectFacts:
 async def list_projects(look: Look, ask: ListOfTenant) -> ListedPage[ListedProject]:
     """List a tenant's projects and the cost center of each, oldest first."""
     owner = (await look.tenant(ask.tenant)).tenant_id
-    codes = {center.id: center.code for center in await cost_centers.list_cost_centers(look.db, owner)}
-    moves = [
-        each for each in await cost_centers.charges_of(look.db, owner) if each.valid_from_ms <= look.now_ms()
-    ]
-    pays = {move.project_id: codes[move.cost_center_id] for move in moves}
+    moves = await cost_centers.charges_of(look.db, owner)
+    paid = {each.project_id: each.cost_center_id for each in moves if each.valid_from_ms <= look.now_ms()}
+    codes = await cost_centers.codes_of(look.db, owner, set(paid.values()))
+    pays = {project: codes[center] for project, center in paid.items()}
 
     def listed(row: Project) -> ListedProject:
         created, closed = iso_time(row.created_ms), iso_time(row.closed_ms)
         return ListedProject(row.id, row.name, pays.get(row.id, ""), created, closed)
 
     statement = select(Project).where(col(Project.tenant_id) == owner)
+    if ask.name:
+        statement = statement.where(holds(Project.name, ask.name))
     return await listed_page(look, ask, statement, col(Project.id), listed)
 
 
@@ -217,6 +222,8 @@ async def list_cost_centers(look: Look, ask: ListOfTenant) -> ListedPage[CostCen
     """List a tenant's cost centers by code."""
     owner = (await look.tenant(ask.tenant)).tenant_id
     statement = select(CostCenter).where(col(CostCenter.tenant_id) == owner)
+    if ask.name:
+        statement = statement.where(holds(CostCenter.code, ask.name) | holds(CostCenter.name, ask.name))
     return await listed_page(look, ask, statement, col(CostCenter.code), CostCenterFacts.of)
 
 

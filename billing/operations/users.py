@@ -13,15 +13,17 @@ from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
 from core.operations import ADMINS, DEVELOPERS, OPERATORS, ListedPage, Role, Uses, operation
+from core.sql.lower_case import holds
 
 USER_EDITORS = OPERATORS | ADMINS
-USER_READERS = OPERATORS | DEVELOPERS | {Role.SUPPORT, Role.VIEWER}
+USER_READERS = OPERATORS | DEVELOPERS | {Role.SUPPORT, Role.BILLING, Role.VIEWER}
 
 
 class ListUsers(ListQuestion, frozen=True, kw_only=True):
-    """Whose users."""
+    """Whose users, and which of them."""
 
     tenant: TenantName
+    name: Annotated[str, Meta(max_length=200, description="Only those with this in their name.")] = ""
 
 
 class NameUser(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +74,8 @@ async def list_users(look: Look, ask: ListUsers) -> ListedPage[UserFacts]:
     """List the users who are known, in the order in which they became so."""
     owner = (await look.tenant(ask.tenant)).tenant_id
     statement = select(TenantUser).where(col(TenantUser.tenant_id) == owner)
+    if ask.name:
+        statement = statement.where(holds(TenantUser.name, ask.name))
     return await listed_page(look, ask, statement, col(TenantUser.id), UserFacts.of)
 
 

@@ -1,7 +1,7 @@
 """Cost centers, the payers inside a tenant. A project belongs to one from a time on; earlier charges stay
 where they were."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
@@ -49,6 +49,14 @@ async def list_cost_centers(db: Database, tenant_id: str) -> Sequence[CostCenter
     statement = select(CostCenter).where(col(CostCenter.tenant_id) == tenant_id)
     async with db.session() as session:
         return (await session.exec(statement.order_by(col(CostCenter.code)))).all()
+
+
+async def codes_of(db: Database, tenant_id: str, ids: Collection[str]) -> dict[str, str]:
+    """The codes of these cost centers of a tenant, by id."""
+    of_tenant = select(CostCenter).where(col(CostCenter.tenant_id) == tenant_id)
+    async with db.session() as session:
+        rows = (await session.exec(of_tenant.where(col(CostCenter.id).in_(ids)))).all()
+    return {row.id: row.code for row in rows}
 
 
 async def find_cost_center(db: Database, tenant_id: str, code_or_id: str) -> CostCenter | None:

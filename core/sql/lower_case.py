@@ -1,5 +1,6 @@
 """Texts in lower case, as indexes have them, so that names are found by how they begin in whichever case."""
 
+import unicodedata
 from typing import Any
 
 from sqlalchemy import ColumnElement, String, and_, func
@@ -35,3 +36,10 @@ def begins_with(column: Any, text: str) -> ColumnElement[bool]:
 def same_letters(column: Any, text: str) -> ColumnElement[bool]:
     """True where a column is the text in whichever case. The same index serves it."""
     return lower_case(column) == func.lower(text)
+
+
+def holds(column: Any, text: str) -> ColumnElement[bool]:
+    """True where a column has the text somewhere, in whichever case. No index serves it."""
+    composed = unicodedata.normalize("NFC", text)  # as names are kept
+    escaped = "".join(f"/{each}" if each in "%_/" else each for each in composed)
+    return func.lower(column).like(func.lower(f"%{escaped}%"), escape="/")

@@ -1,89 +1,21 @@
 """The portal's page of keys, on real stores: made, shown once, used, rotated, edited, revoked."""
 
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
-
 import pytest
-import pytest_asyncio
-from playwright.async_api import ViewportSize, expect
+from playwright.async_api import expect
 
-from billing.operations import keys, projects, tenants
-from billing.operations.keys import CreateKey, ListKeys
-from billing.operations.projects import CreateProject
-from billing.operations.tenants import CreateTenant
-from billing.posting.biller import post
+from billing.operations import keys
+from billing.operations.keys import ListKeys
 from billing.tenants.keys import authenticate_key
 from billing.unit_of_work.perform import answer_of
-from billing.unit_of_work.units import Stores, Terms
-from billing.usage import UsageOwner, encode
-from core.configuration.settings import Settings
 from core.operations import Role
-from core.redis.client import connect
-from core.sql.database import Database
-from tests.billing.events import an_event
 from tests.billing.operations.acting import OWNER
-from tests.browser.conftest import OpenPage, WatchedPage
+from tests.browser.conftest import OpenPage
 from tests.browser.console_page import shot
+from tests.browser.portal_sample import ARABIC, PHONE, WHY, WIDE, PortalOfAcme
+from tests.browser.portal_sample import acme as acme  # the fixture
 from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
-
-WIDE = ViewportSize(width=1440, height=900)
-ARABIC = "مفتاح الدعم 🔑"
-DAY_MS = 86_400_000
-WHY = Terms(reason="a test's")
-
-
-@dataclass(frozen=True)
-class PortalOfAcme:
-    """A portal's address, its stores, and its tenant's id."""
-
-    url: str
-    stores: Stores
-    tenant: str
-
-    async def use(self, key: str, *ago_ms: int) -> None:
-        """Post requests of a key that ended so long ago."""
-        now = self.stores.now_ms()
-        listed = (await answer_of(keys.list_keys, self.stores, OWNER, ListKeys(tenant="acme"))).items
-        row = next(each for each in listed if key in (each.key, each.name))
-        owner = UsageOwner(row.project, row.key, "")
-        times = [now - ago for ago in ago_ms]
-        events = [
-            an_event(
-                f"{row.key}{at}",
-                self.tenant,
-                owner=owner,
-                accepted_ms=at - 9,
-                first_token_ms=at - 5,
-                ended_ms=at,
-            )
-            for at in times
-        ]
-        await post(self.stores.db, "default", [encode(each) for each in events])
-
-    async def opened(self, open_page: OpenPage, role: Role = Role.ADMIN, **options: object) -> WatchedPage:
-        """The page of keys, for a member."""
-        code = await staff_code(self.stores.settings, self.stores.db, "Mia", role, self.tenant)
-        watched = await open_page(f"{self.url}/portal/keys#p={code}", own=True, **options)
-        await expect(watched.page.get_by_role("heading", level=1, name="Keys")).to_be_visible()
-        return watched
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def acme(portal: str, settings: Settings, sqlite: Database) -> AsyncGenerator[PortalOfAcme]:
-    """A tenant with a project of its own and three keys, one of which lies idle."""
-    redis = connect(settings)
-    stores = Stores(settings, sqlite, lambda: redis)
-    made = await answer_of(tenants.create_tenant, stores, OWNER, CreateTenant(name="acme"))
-    await answer_of(projects.create_project, stores, OWNER, CreateProject(tenant="acme", name="lab 🌙"), WHY)
-    for name in ("support-bot prod", ARABIC, "idle"):
-        await answer_of(keys.create_key, stores, OWNER, CreateKey(tenant="acme", name=name), WHY)
-    acme = PortalOfAcme(portal, stores, made.tenant)
-    await acme.use("support-bot prod", 60_000, 120_000)
-    await acme.use("idle", 49 * DAY_MS)
-    yield acme
-    await redis.aclose()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -92,7 +24,7 @@ async def test_a_key_is_made_shown_once_and_its_first_call_is_seen(
 ):
     """With programs that name the gateway's own address; the key is short there, and copied whole. Nothing
     but the button closes what is shown once."""
-    watched = await acme.opened(open_page, color_scheme=scheme, viewport=WIDE)
+    watched = await acme.opened(open_page, "keys", color_scheme=scheme, viewport=WIDE)
     page = watched.page
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     table = page.get_by_role("table", name="Keys")
@@ -132,7 +64,7 @@ async def test_a_key_is_made_shown_once_and_its_first_call_is_seen(
 
 async def test_a_rotation_says_whether_the_old_key_is_still_used(open_page: OpenPage, acme: PortalOfAcme):
     """Both work for the overlap; ending the old one names what it would stop."""
-    watched = await acme.opened(open_page, viewport=WIDE)
+    watched = await acme.opened(open_page, "keys", viewport=WIDE)
     page = watched.page
     await page.get_by_role("button", name="Rotate support-bot prod").click()
     dialog = page.get_by_role("dialog")
@@ -164,7 +96,7 @@ async def test_of_two_who_edit_a_key_at_once_the_second_keeps_what_they_typed(
     open_page: OpenPage, acme: PortalOfAcme
 ):
     """And is told who was faster, and what they did."""
-    watched = await acme.opened(open_page, viewport=WIDE)
+    watched = await acme.opened(open_page, "keys", viewport=WIDE)
     page = watched.page
     await page.get_by_role("button", name="More for idle").click()
     await page.get_by_role("menuitem", name="Edit…").click()
@@ -189,7 +121,7 @@ async def test_of_two_who_edit_a_key_at_once_the_second_keeps_what_they_typed(
 async def test_who_only_reads_is_told_whom_to_ask(open_page: OpenPage, acme: PortalOfAcme):
     """Finance sees what keys spent and no button; a developer makes keys and sees no money."""
     await staff_code(acme.stores.settings, acme.stores.db, "Ada", Role.ADMIN, acme.tenant)
-    watched = await acme.opened(open_page, Role.BILLING, viewport=ViewportSize(width=390, height=844))
+    watched = await acme.opened(open_page, "keys", Role.BILLING, viewport=PHONE)
     page = watched.page
     note = page.get_by_role("note")
     await expect(note).to_contain_text("Your role is Finance")
@@ -199,7 +131,7 @@ async def test_who_only_reads_is_told_whom_to_ask(open_page: OpenPage, acme: Por
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
     await shot(page, "portal-keys-finance-390")
     assert await watched.axe() == []
-    developer = await acme.opened(open_page, Role.DEVELOPER, viewport=WIDE)
+    developer = await acme.opened(open_page, "keys", Role.DEVELOPER, viewport=WIDE)
     await expect(developer.page.get_by_role("button", name="New key")).to_be_visible()
     await expect(developer.page.get_by_text("Month to date")).to_have_count(0)
     assert (watched.errors, watched.strangers, developer.errors) == ([], [], [])

@@ -1,6 +1,6 @@
 // The portal's pages, as the sidebar and the keys know them. `needs`: operations, one of which a member must have.
 
-import { ChartColumn, Gauge, Grid2x2, KeyRound, ListTree, ScrollText, Shield } from "lucide-react";
+import { ChartColumn, FolderTree, Gauge, Grid2x2, KeyRound, ListTree, ScrollText, Shield, UserRound, Users } from "lucide-react";
 import type { PageEntry } from "../shared/shell-parts";
 
 export const PAGES: readonly PageEntry[] = [
@@ -9,6 +9,9 @@ export const PAGES: readonly PageEntry[] = [
   { group: "Usage", title: "Requests", to: "/requests", icon: ListTree, needs: "requests.find", key: "r" },
   { group: "Access", title: "Keys", to: "/keys", icon: KeyRound, needs: "keys.list", key: "k" },
   { group: "Access", title: "Limits and budgets", to: "/limits", icon: Gauge, needs: "limits.list", key: "l" },
+  { group: "Access", title: "Projects", to: "/projects", icon: FolderTree, needs: "projects.list", key: "p" },
+  { group: "Access", title: "Users", to: "/users", icon: UserRound, needs: "users.list", key: "u" },
+  { group: "Access", title: "Members", to: "/members", icon: Users, needs: "people.list", key: "m" },
   { group: "Access", title: "Safety", to: "/safety", icon: Shield, needs: "safety.merged", key: "y" },
   { group: "Access", title: "Audit log", to: "/audit", icon: ScrollText, needs: "audit.list", key: "a" },
 ];

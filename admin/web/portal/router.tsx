@@ -4,6 +4,8 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Navigat
 import { filterOf } from "../shared/requests/filter";
 import { NotThere, useSeen, WentWrong } from "../shared/shell-parts";
 import { keySearchOf } from "./pages/keys/search-params";
+import { projectSearchOf } from "./pages/projects/search-params";
+import { userSearchOf } from "./pages/users/search-params";
 import { PAGES } from "./pages-list";
 import { reportOf } from "./pages/chargeback/search";
 import { spendSearchOf } from "./pages/spend/search";
@@ -40,6 +42,26 @@ const keys = createRoute({
   component: lazyRouteComponent(() => import("./pages/keys/keys"), "KeysPage"),
 });
 
+const projects = createRoute({
+  getParentRoute: () => root,
+  path: "/projects",
+  validateSearch: projectSearchOf,
+  component: lazyRouteComponent(() => import("./pages/projects/projects"), "ProjectsPage"),
+});
+
+const users = createRoute({
+  getParentRoute: () => root,
+  path: "/users",
+  validateSearch: userSearchOf,
+  component: lazyRouteComponent(() => import("./pages/users/users"), "UsersPage"),
+});
+
+const members = createRoute({
+  getParentRoute: () => root,
+  path: "/members",
+  component: lazyRouteComponent(() => import("./pages/members/members"), "MembersPage"),
+});
+
 const limits = createRoute({
   getParentRoute: () => root,
   path: "/limits",
@@ -66,7 +88,7 @@ const chargeback = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, spend, chargeback, requests, limits, safety, audit, keys]),
+  routeTree: root.addChildren([home, spend, chargeback, requests, limits, safety, audit, keys, projects, users, members]),
   basepath: "/portal",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

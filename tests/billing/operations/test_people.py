@@ -22,6 +22,7 @@ from billing.operations.people_facts import (
     SetPassword,
     SetRole,
     ShowCode,
+    WhichAdmins,
     WhichPeople,
 )
 from billing.people.actors import actor_of_bearer, actor_of_cookie
@@ -38,7 +39,7 @@ from core.clock import now_ms
 from core.errors import Refused
 from core.operations import Role, operation_of
 from core.web.local_urls import console_url, portal_url
-from tests.billing.operations.acting import OWNER, stores
+from tests.billing.operations.acting import OWNER, member_of, stores
 from tests.support.mail import SmtpStub, post_office
 
 __all__ = ["stores"]
@@ -279,3 +280,17 @@ async def test_an_invitation_goes_by_mail_where_there_is_a_mail_server(signed: S
 
 def _code(url: str) -> str:
     return url.partition("=")[2]
+
+
+async def test_each_member_learns_by_name_which_admins_they_may_ask(stores: Stores) -> None:
+    """Of their own tenant, those who are let in now; nothing else of them."""
+    acme = await find_tenant(stores.db, "acme")
+    assert acme is not None
+    for name, role in (("Ada", "admin"), ("Abe", "admin"), ("Bo", "billing")):
+        await create_member(stores.db, acme.tenant_id, name, role)
+    await answer_of(people.close_person, stores, OWNER, NamePerson(tenant="acme", person="Abe"), WHY)
+    viewer = member_of(acme.tenant_id, Role.VIEWER)
+    listed = (await answer_of(people.list_admins, stores, viewer, WhichAdmins(tenant="acme"))).items
+    assert [msgspec.to_builtins(each) for each in listed] == [{"name": "Ada"}]
+    with pytest.raises(Refused, match="no tenant"):
+        await answer_of(people.list_admins, stores, viewer, WhichAdmins(tenant="other"))

@@ -69,3 +69,32 @@ async def test_a_developer_reads_who_pays_and_changes_nothing(stores: Stores) ->
     await answer_of(projects.create_project, stores, admin, ask)
     elsewhere = CreateProject(tenant="other", name="lab")
     assert (await refusal_of(projects.create_project, stores, admin, elsewhere)).unknown
+
+
+async def test_things_are_found_by_a_part_of_their_names(stores: Stores) -> None:
+    """In whichever case and form of Unicode; what stands for anything in SQL stands for itself. A cursor is
+    good for its own question alone."""
+    for name in ("Labs 100%", "Été", "lab_b"):
+        await answer_of(projects.create_project, stores, OWNER, CreateProject(tenant="acme", name=name))
+        await answer_of(users.create_user, stores, OWNER, NameUser(tenant="acme", user=name))
+        center = CreateCostCenter(tenant="acme", code=f"c-{name}", name="Books")
+        await answer_of(projects.create_cost_center, stores, OWNER, center)
+    for part, found in (
+        ("LAB", ["Labs 100%", "lab_b"]),
+        ("0%", ["Labs 100%"]),
+        ("b_", ["lab_b"]),
+        ("E\u0301t", ["Été"]),
+        ("/", []),
+    ):
+        ask = ListOfTenant(tenant="acme", name=part)
+        listed = (await answer_of(projects.list_projects, stores, OWNER, ask)).items
+        assert [each.name for each in listed] == found, part
+        known = await answer_of(users.list_users, stores, OWNER, ListUsers(tenant="acme", name=part))
+        assert [each.user for each in known.items] == found, part
+        centers = (await answer_of(projects.list_cost_centers, stores, OWNER, ask)).items
+        assert sorted(each.code for each in centers) == sorted(f"c-{name}" for name in found), part
+    books = ListOfTenant(tenant="acme", name="book", limit=2)
+    page = await answer_of(projects.list_cost_centers, stores, OWNER, books)
+    assert len(page.items) == 2
+    other = ListOfTenant(tenant="acme", name="c-", after=page.next or "")
+    assert (await refusal_of(projects.list_cost_centers, stores, OWNER, other)).field == "after"

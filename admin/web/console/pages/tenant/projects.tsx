@@ -1,18 +1,15 @@
 // A tenant's projects and the cost center of each.
 
-import { TextInput } from "@mantine/core";
 import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
-import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
 import { StateShape } from "../../../shared/components/state";
-import { api, answered, type Schemas } from "../../../shared/api";
+import { api, answered } from "../../../shared/api";
 import { NOBODY_KNOWS } from "../../../shared/format";
+import { CloseProject, CreateProject, type Project } from "../../../shared/projects/project-edits";
 import { useSession } from "../../../shared/session";
 import { date } from "../../../shared/limits/limit-words";
-
-type Project = Schemas["ListedProject"];
 
 export function Projects({ tenant }: { tenant: string }) {
   const { may } = useSession();
@@ -38,41 +35,5 @@ function ProjectList({ tenant }: { tenant: string }) {
       {opened === "new" && <CreateProject tenant={tenant} onClose={() => setOpened(null)} />}
       {opened && opened !== "new" && <CloseProject tenant={tenant} project={opened} onClose={() => setOpened(null)} />}
     </Section>
-  );
-}
-
-function CreateProject({ tenant, onClose }: { tenant: string; onClose: () => void }) {
-  const [name, setName] = useState("");
-  return (
-    <EditDialog
-      title={`Create a project of ${tenant}`}
-      save="Create"
-      onClose={onClose}
-      typed={name.trim() ? JSON.stringify({ name }) : ""}
-      send={(how) => answered(api.POST("/api/tenants/{tenant}/projects", { params: { path: { tenant }, ...terms(how) }, body: { name: name.trim(), reason: how.reason } }))}
-      preview={() => <p className="soft">Keys may be made for it, and what they use is booked to it.</p>}
-    >
-      {(errorOf) => <TextInput label="Name" value={name} onChange={(event) => setName(event.currentTarget.value)} error={errorOf("name")} maxLength={200} autoComplete="off" data-autofocus />}
-    </EditDialog>
-  );
-}
-
-function CloseProject({ tenant, project, onClose }: { tenant: string; project: Project; onClose: () => void }) {
-  const path = { tenant, project: project.project };
-  const again = project.closed !== null;
-  return (
-    <EditDialog
-      title={`${again ? "Reopen" : "Close"} project ${project.name}`}
-      save={again ? "Reopen" : "Close project"}
-      harmful={!again}
-      {...(again ? {} : { confirm: project.name })}
-      onClose={onClose}
-      typed=""
-      send={(how) => {
-        const [params, body] = [{ path, ...terms(how) }, { reason: how.reason }];
-        return answered(again ? api.POST("/api/tenants/{tenant}/projects/{project}/reopen", { params, body }) : api.POST("/api/tenants/{tenant}/projects/{project}/close", { params, body }));
-      }}
-      preview={() => <p>{again ? "Its keys are let in again." : "Its keys are refused from now on, and their connections closed. It can be reopened."}</p>}
-    />
   );
 }

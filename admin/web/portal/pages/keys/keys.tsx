@@ -1,6 +1,6 @@
 // The tenant's keys: what each may, when it was used, what it spent; and what is done with them.
 
-import { ActionIcon, Button, Menu, TextInput } from "@mantine/core";
+import { ActionIcon, Button, Menu } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Ellipsis } from "lucide-react";
 import { useState } from "react";
@@ -19,6 +19,7 @@ import { useProjectNames } from "../../../shared/project-names";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { zonedMinute } from "../../../shared/zoned";
+import { NameSearch } from "../../name-search";
 import { ReadOnly } from "../../read-only";
 import { useTenant } from "../../tenant";
 import { endedKeys, endsSoon, keyRows, spentOf, summary, sumRows, unusedDays, unusedWords, usedWords, type KeyRow, type Row } from "./key-rows";
@@ -94,8 +95,7 @@ function KeyTable({ rows, spent, zone, onOpen }: Table) {
 function NameFilter() {
   const { name = "" } = route.useSearch();
   const navigate = route.useNavigate();
-  const set = (text: string) => void navigate({ search: (was) => keySearchOf({ ...was, name: text }), replace: true });
-  return <div className="key-filter" role="search" aria-label="Filter keys"><TextInput aria-label="Name or project contains" placeholder="Name or project contains" value={name} maxLength={100} onChange={(event) => set(event.currentTarget.value)} autoComplete="off" spellCheck={false} /></div>;
+  return <NameSearch what="keys" label="Name or project contains" value={name} onChange={(text) => void navigate({ search: (was) => keySearchOf({ ...was, name: text }), replace: true })} />;
 }
 
 const SumTitle = ({ row }: { row: Extract<Row, { kind: "sum" }> }) => (row.tone === "total" ? <b>{row.title}</b> : <span className={row.tone}>{row.title}</span>);

@@ -1,0 +1,62 @@
+// Dialogs of cost centers: making one, and which one pays for a project from when on.
+
+import { NativeSelect, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useId, useState } from "react";
+import { EditDialog, terms } from "../../../shared/components/edit-dialog";
+import { api, answered } from "../../../shared/api";
+import type { Project } from "../../../shared/projects/project-edits";
+import { nextMonth, zonedMinute, zonedStart } from "../../../shared/zoned";
+
+export function CreateCostCenter({ tenant, called, onClose }: { tenant: string; called: string; onClose: () => void }) {
+  const [code, setCode] = useState("");
+  const [name, setName] = useState("");
+  const body = { code: code.trim(), name: name.trim() };
+  return (
+    <EditDialog
+      title={`New cost center of ${called}`}
+      save="Create"
+      onClose={onClose}
+      typed={body.code ? JSON.stringify(body) : ""}
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/cost-centers", { params: { path: { tenant }, ...terms(how) }, body: { ...body, reason: how.reason } }))}
+      preview={() => <p className="soft">Projects may be charged to it. Its code stays.</p>}
+    >
+      {(errorOf) => (
+        <div className="edit-pair">
+          <TextInput label="Code" description="As your books call it." value={code} onChange={(event) => setCode(event.currentTarget.value)} error={errorOf("code")} maxLength={64} autoComplete="off" data-autofocus />
+          <TextInput label="Name" description="What it is." value={name} onChange={(event) => setName(event.currentTarget.value)} error={errorOf("name")} maxLength={200} autoComplete="off" />
+        </div>
+      )}
+    </EditDialog>
+  );
+}
+
+const OFFERED_MAX = 50;
+
+export function ChargeTo({ tenant, project, zone, onClose }: { tenant: string; project: Project; zone: string; onClose: () => void }) {
+  const [center, setCenter] = useState("");
+  const [month, setMonth] = useState("");
+  const [next] = useState(() => nextMonth(new Date(), zone));
+  const offered = useId();
+  const ask = () => answered(api.GET("/api/tenants/{tenant}/cost-centers", { params: { path: { tenant }, query: { name: center.trim(), limit: OFFERED_MAX } } }));
+  const { data } = useQuery({ queryKey: ["cost centers offered", tenant, center.trim()], queryFn: ask, placeholderData: (before) => before });
+  const body = { cost_center: center.trim(), start: month ? zonedStart(month, zone).toISOString() : null };
+  return (
+    <EditDialog
+      title={`Charge ${project.name} to`}
+      save="Charge"
+      onClose={onClose}
+      typed={body.cost_center ? JSON.stringify(body) : ""}
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/projects/{project}/charge-to", { params: { path: { tenant, project: project.project }, ...terms(how) }, body: { ...body, reason: how.reason } }))}
+      preview={(would) => <p><bdi>{project.cost_center || "None"}</bdi> → <bdi>{would.cost_center}</bdi> from {zonedMinute(would.from, zone)} on. What was charged before stays where it was.</p>}
+    >
+      {(errorOf) => (
+        <div className="edit-pair">
+          <TextInput label="Cost center" description="Its code; type to find it." list={offered} value={center} onChange={(event) => setCenter(event.currentTarget.value)} error={errorOf("cost_center")} autoComplete="off" data-autofocus />
+          <datalist id={offered}>{data?.items.map((each) => <option key={each.cost_center} value={each.code} label={each.name ? `${each.code} ${each.name}` : each.code} />)}</datalist>
+          <NativeSelect label="From" description={zone} value={month} onChange={(event) => setMonth(event.currentTarget.value)} data={[{ value: "", label: "now" }, { value: next, label: `${next}, the next month` }]} error={errorOf("start")} />
+        </div>
+      )}
+    </EditDialog>
+  );
+}
