@@ -11,6 +11,7 @@ from billing.periods import duration_ms, local_instant
 from core.errors import Refused, StartupError
 from core.terminal.safe_text import printable_line
 
+NONE = "none"
 DIGITS = re.compile(r"\d{1,16}", re.ASCII)
 AMOUNT = re.compile(r"(?P<number>[^\s]+)\s*(?:USD|usd)", re.ASCII)
 
@@ -55,9 +56,25 @@ class _NanoAmount(click.ParamType[int]):
         return value if isinstance(value, int) else nano_of(value)
 
 
+class _PerCents(click.ParamType[list[int]]):
+    """Whole numbers, separated by commas; `none`: no number."""
+
+    name = "n,n,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """Return the numbers."""
+        if value == NONE:
+            return []
+        try:
+            return [int(each) for each in str(value).split(",") if each.strip()]
+        except ValueError:
+            self.fail(f"{printable_line(str(value))!r}: write per cents like 50,80,100", param, ctx)
+
+
 WHOLE_TOKENS = _Tokens()
 DURATION = _Duration()
 NANO_AMOUNT = _NanoAmount()
+PER_CENTS = _PerCents()
 
 
 TAKEN_BACK = "taken back"

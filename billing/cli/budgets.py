@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from msgspec.structs import replace
 
+from billing.cli.arguments import PER_CENTS
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
-from billing.limits import Mode
 from billing.operations import budgets
 from billing.operations.budget_facts import BudgetInUse, StoredBudget
 from billing.operations.budgets import ListBudgets, NameBudget, OverrideBudget, SetBudget
@@ -25,27 +24,14 @@ def budgets_command() -> None:
     \b
         parley budgets set --tenant acme --limit "250.00 USD"
         parley budgets set --tenant acme --limit "5 USD" --scope user --period day --soft
-        parley budgets set --tenant acme --limit "40 USD" --scope project --id web --thresholds 50,90,100
+        parley budgets set --tenant acme --limit "40 USD" --scope project --of web --thresholds 50,90,100
         parley budgets override --tenant acme BUDGET --limit "400 USD" --until 2026-12-01
 
-    Without --id, each project, key, user or model has the budget for itself; one that is named has its own
+    Without --of, each project, key, user or model has the budget for itself; one that is named has its own
     in its place. A key and what it is rotated into have one.
     A hard budget ends answers at the limit; a soft one only alerts (`parley alerts`). A request
     counts in the window in which it was accepted. An edit gives a budget a new id; old ones still name it.
     """
-
-
-class _PerCents(click.ParamType[list[int]]):
-    """Whole numbers, separated by commas."""
-
-    name = "n,n,…"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
-        """Return the numbers."""
-        try:
-            return [int(each) for each in str(value).split(",") if each.strip()]
-        except ValueError:
-            self.fail(f"{value!r}: write per cents like 50,80,100", param, ctx)
 
 
 @budgets_command.command("set")
@@ -54,15 +40,13 @@ class _PerCents(click.ParamType[list[int]]):
     options={
         "scope": {"show_default": True},
         "period": {"show_default": True},
-        "thresholds": {"type": _PerCents(), "multiple": False},
+        "mode": {"show_default": True},
+        "thresholds": {"type": PER_CENTS, "multiple": False},
     },
-    omitted=("mode",),
 )
-@click.option("--shadow", is_flag=True, help="Count what would be refused, and refuse nothing.")
-def set_command(ask: SetBudget, how: CommandTerms, shadow: bool) -> None:
+def set_command(ask: SetBudget, how: CommandTerms) -> None:
     """Set a budget, in place of the one that counts the same. What is spent already counts."""
-    asked = replace(ask, mode=Mode.SHADOW if shadow else Mode.ENFORCE)
-    show(_facts(answered(budgets.set_budget, asked, how), how.as_json), how.as_json)
+    show(_facts(answered(budgets.set_budget, ask, how), how.as_json), how.as_json)
 
 
 @budgets_command.command("list")

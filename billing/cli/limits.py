@@ -1,15 +1,13 @@
 """`parley limits`: rates and concurrency of a tenant, and their use."""
 
 import click
-from msgspec.structs import replace
 
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
-from billing.limits import Mode
 from billing.operations import limits
 from billing.operations.limits import EditLimit, ListLimits, NameLimit, SetLimit, ShowLimit
 
-LIMIT = ("limit",)
+LIMIT = ("limit_id",)
 
 
 @click.group("limits")
@@ -19,11 +17,11 @@ def limits_command() -> None:
     \b
         parley limits set --tenant acme --scope tenant --dimension tokens_per_minute --limit 200000
         parley limits set --tenant acme --scope user --dimension concurrency --limit 4
-        parley limits set --tenant acme --scope project --id web --dimension requests_per_minute --limit 60
-        parley limits set --tenant acme --scope key --dimension requests_per_minute --limit 30 --shadow
+        parley limits set --tenant acme --scope project --of web --dimension requests_per_minute --limit 60
+        parley limits set --tenant acme --scope key --dimension requests_per_minute --limit 30 --mode shadow
         parley limits set --tenant acme --scope tenant --dimension answer_tokens --limit 1000
 
-    Without --id, each project, key, user or model has the limit for itself; a key with those that it is
+    Without --of, each project, key, user or model has the limit for itself; a key with those that it is
     rotated into has one. An edit counts within a second
     and forgets nothing of what was used. A limit in shadow mode refuses nobody: `list` says how often it
     would have. `answer_tokens` is how long an answer gets whose sender does not say: the least of all that
@@ -32,18 +30,16 @@ def limits_command() -> None:
 
 
 @limits_command.command("set")
-@asks(limits.set_limit, options={"models": {"show_default": True}}, omitted=("mode",))
-@click.option("--shadow", is_flag=True, help="Only count what would be refused.")
-def set_limit_command(ask: SetLimit, how: CommandTerms, shadow: bool) -> None:
+@asks(limits.set_limit, options={name: {"show_default": True} for name in ("models", "mode")})
+def set_limit_command(ask: SetLimit, how: CommandTerms) -> None:
     """Set a limit, in place of the one that counts the same."""
-    asked = replace(ask, mode=Mode.SHADOW if shadow else Mode.ENFORCE)
-    show(facts_of(answered(limits.set_limit, asked, how), how.as_json), how.as_json)
+    show(facts_of(answered(limits.set_limit, ask, how), how.as_json), how.as_json)
 
 
 @limits_command.command("edit")
-@asks(limits.edit_limit, arguments=LIMIT, options={"units": {"names": ["--limit"]}})
+@asks(limits.edit_limit, arguments=LIMIT)
 def edit_limit_command(ask: EditLimit, how: CommandTerms) -> None:
-    """Change LIMIT (its id), which gets a new id. What is not named stays as it is.
+    """Change the limit LIMIT_ID, which gets a new id. What is not named stays as it is.
 
     It counts within a second, and nothing of what was used is forgotten."""
     show(facts_of(answered(limits.edit_limit, ask, how), how.as_json), how.as_json)
@@ -54,7 +50,7 @@ def edit_limit_command(ask: EditLimit, how: CommandTerms) -> None:
 def list_limits_command(ask: ListLimits, how: CommandTerms) -> None:
     """List a tenant's limits with what is used of them now.
 
-    Use is shown where a limit is of one: the tenant, or the one that --id named. For one that each has for
+    Use is shown where a limit is of one: the tenant, or the one that --of named. For one that each has for
     itself, see `parley limits show --help`."""
     rows = [facts_of(each, how.as_json) for each in all_pages(limits.list_limits, ask, how)]
     show_table(rows, how.as_json, "no limits: see `parley limits set --help`")
@@ -63,12 +59,12 @@ def list_limits_command(ask: ListLimits, how: CommandTerms) -> None:
 @limits_command.command("show")
 @asks(limits.show_limit, arguments=LIMIT)
 def show_limit_command(ask: ShowLimit, how: CommandTerms) -> None:
-    """Show LIMIT (its id) and how much of it is used."""
+    """Show the limit LIMIT_ID and how much of it is used."""
     show(facts_of(answered(limits.show_limit, ask, how), how.as_json), how.as_json)
 
 
 @limits_command.command("end")
 @asks(limits.end_limit, arguments=LIMIT)
 def end_limit_command(ask: NameLimit, how: CommandTerms) -> None:
-    """End LIMIT (its id) at once. What it counted is not forgotten, should it be set again."""
+    """End the limit LIMIT_ID at once. What it counted is not forgotten, should it be set again."""
     show(facts_of(answered(limits.end_limit, ask, how), how.as_json), how.as_json)

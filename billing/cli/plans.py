@@ -57,7 +57,7 @@ def show_command(ask: NamePlan, how: CommandTerms) -> None:
 @asks(
     plans.set_plan_limit,
     arguments=PLAN,
-    options={name: {"show_default": True} for name in ("scope", "model", "mode")},
+    options={name: {"show_default": True} for name in ("scope", "models", "mode")},
 )
 def set_limit_command(ask: SetPlanLimit, how: CommandTerms) -> None:
     """Set a limit of PLAN (name or id) in place of the one that counts the same.

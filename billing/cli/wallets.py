@@ -5,6 +5,7 @@ from typing import Any
 import click
 from msgspec import UNSET
 
+from billing.cli.arguments import PER_CENTS
 from billing.cli.moves import MoneyMove, check_booked, moved
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
@@ -134,14 +135,12 @@ def expire_command(ask: ExpireGrants, how: CommandTerms) -> None:
 @wallets_command.command("alert")
 @asks(
     views.set_alert,
-    arguments=("percents",),
-    options={"percents": {"nargs": -1, "type": click.IntRange(1, 100)}},
+    options={"thresholds": {"type": PER_CENTS, "multiple": False, "required": True}},
 )
 def alert_command(ask: SetWalletAlert, how: CommandTerms) -> None:
-    """Alert when no more than these PERCENTS of the last top-up are left; none: never. At first: 20 and 5."""
+    """Alert when no more than these per cents of the last top-up are left, at first 20,5."""
     alerts = answered(views.set_alert, ask, how)
-    percents = ", ".join(map(str, alerts.percents))
-    show({"tenant": ask.tenant, "percents": percents}, how.as_json)
+    show({"tenant": ask.tenant, "thresholds": ",".join(map(str, alerts.thresholds))}, how.as_json)
 
 
 def _facts(grant: GrantFacts, as_json: bool) -> dict[str, Any]:

@@ -355,9 +355,9 @@ async def _end(db: Database, of: type[Row], tenant_id: str, row_id: str) -> Row 
 def _check_scope(scope: str, scope_id: str) -> None:
     _choice("scope", scope, Scope)
     if scope == Scope.TENANT and scope_id:
-        raise bad_request("a limit of the tenant names nobody in it", field="id")
+        raise bad_request("a limit of the tenant names nobody in it", field="of")
     if scope_id:
-        checked_name("the id of a scope", scope_id, "id")
+        checked_name("the id of a scope", scope_id, "of")
 
 
 def _check_money(limit_nano: int) -> None:

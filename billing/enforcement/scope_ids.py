@@ -20,7 +20,7 @@ async def counted_id_of(db: Database, tenant_id: str, scope: str, named: str, mu
 
 
 async def scope_id_of(
-    db: Database, tenant_id: str, scope: str, named: str, must_exist: bool = True, field: str = "id"
+    db: Database, tenant_id: str, scope: str, named: str, must_exist: bool = True, field: str = "of"
 ) -> str:
     """The id behind a name. Raises Refused (of the field) for one that the tenant does not have: a limit on a
     mistyped name would count nothing.

@@ -68,7 +68,7 @@ class SetBudget(NameTenant, frozen=True, kw_only=True):
 
     limit: Annotated[MoneyAmount, Meta(description="Like '250.00 USD'; at most nine decimals.")]
     scope: Scope = Scope.TENANT
-    id: Annotated[str, Meta(description="One project, key, user or model; by default each of them.")] = ""
+    of: Annotated[str, Meta(description="One project, key, user or model; by default each of them.")] = ""
     period: Period = Period.MONTH
     soft: Annotated[bool, Meta(description="Alert only, refuse nothing.")] = False
     thresholds: Annotated[
@@ -124,7 +124,7 @@ async def set_budget(change: Change, ask: SetBudget) -> BudgetFor:
     """Set a budget, in place of the one that counts the same. What is spent already counts. A tenant's admins
     set their own beside the operators': whichever is stricter holds."""
     owner = (await change.tenant(ask.tenant)).tenant_id
-    scope_id = await counted_id_of(change.db, owner, ask.scope, ask.id)
+    scope_id = await counted_id_of(change.db, owner, ask.scope, ask.of)
     counted = (ask.scope, scope_id, ask.period, ask.mode)
     alike = [
         row

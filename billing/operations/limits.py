@@ -42,7 +42,7 @@ class SetLimit(NameTenant, frozen=True, kw_only=True):
     """A limit, in place of the one that counts the same."""
 
     scope: Annotated[Scope, Meta(description="Whom it is for.")]
-    id: Annotated[str, Meta(description="One project, key, user or model; by default each of them.")] = ""
+    of: Annotated[str, Meta(description="One project, key, user or model; by default each of them.")] = ""
     dimension: Annotated[Dimension, Meta(description="What is counted.")]
     limit: Annotated[int, Meta(ge=0, description="Units a minute, or at once; 0: nothing passes.")]
     burst: Annotated[Burst | None, Meta(description="Units that may come at once; by default the limit.")] = (
@@ -55,13 +55,13 @@ class SetLimit(NameTenant, frozen=True, kw_only=True):
 class NameLimit(NameTenant, frozen=True, kw_only=True):
     """Which limit."""
 
-    limit: Annotated[str, Meta(description="The limit's id.")]
+    limit_id: Annotated[str, Meta(description="The limit's id.")]
 
 
 class EditLimit(NameLimit, frozen=True, kw_only=True):
     """What to change; what is not named stays as it is."""
 
-    units: Annotated[
+    limit: Annotated[
         Annotated[int, Meta(ge=0)] | UnsetType,
         Meta(description="Units a minute, or at once; 0: nothing passes."),
     ] = UNSET
@@ -74,7 +74,7 @@ class EditLimit(NameLimit, frozen=True, kw_only=True):
 class ShowLimit(NameLimit, frozen=True, kw_only=True):
     """Which limit, and whose use."""
 
-    id: Annotated[str, Meta(description="Whose use is to be shown, where each has the limit for itself.")] = (
+    of: Annotated[str, Meta(description="Whose use is to be shown, where each has the limit for itself.")] = (
         ""
     )
 
@@ -87,12 +87,12 @@ class ListLimits(ListQuestion, frozen=True, kw_only=True):
 
 
 class StoredLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit. `id`: whom it is for: `each`, or empty for the tenant; `burst` None: as much as the limit;
-    `by_tenant`: its own admins set it."""
+    """A limit. `of`: whom it is for, or whose use is shown: `each`, or empty for the tenant; `burst` None: as
+    much as the limit; `by_tenant`: its own admins set it."""
 
     limit_id: str
     scope: Scope
-    id: str
+    of: str
     dimension: Dimension
     models: str
     limit: int
@@ -123,7 +123,6 @@ class ShownLimit(StoredLimit, frozen=True, kw_only=True):
     """A limit and its use by one: `of`."""
 
     would_refuse: int | None
-    of: str | UnsetType = UNSET
     used: int | UnsetType = UNSET
     remaining: int | UnsetType = UNSET
     holds_for: list[str] | UnsetType = UNSET
@@ -142,7 +141,7 @@ async def set_limit(change: Change, ask: SetLimit) -> LimitFor:
     """Set a limit, in place of the one that counts the same. A tenant's admins set their own beside the
     operators': whichever is stricter holds."""
     owner = (await change.tenant(ask.tenant)).tenant_id
-    scope_id = await counted_id_of(change.db, owner, ask.scope, ask.id)
+    scope_id = await counted_id_of(change.db, owner, ask.scope, ask.of)
     counted = (ask.scope, scope_id, ask.models, ask.dimension, ask.mode)
     theirs = [row for row in await list_policies(change.db, owner) if not row.by_tenant]
     check_below(
@@ -168,7 +167,7 @@ async def set_limit(change: Change, ask: SetLimit) -> LimitFor:
 
 @operation(
     "limits.edit",
-    "PATCH /tenants/{tenant}/limits/{limit}",
+    "PATCH /tenants/{tenant}/limits/{limit_id}",
     may=EDITORS,
     audit="limit.set",
     reason=True,
@@ -179,17 +178,17 @@ async def edit_limit(change: Change, ask: EditLimit) -> LimitFor:
     """Change a limit, which gets a new id: it counts within a second, and nothing of what was used is
     forgotten."""
     owner = (await change.tenant(ask.tenant)).tenant_id
-    old = await change.editing(QuotaPolicy, owner, owner, ask.limit)
+    old = await change.editing(QuotaPolicy, owner, owner, ask.limit_id)
     if old is None or old.ended_ms is not None:
-        raise _no_limit(ask.limit, owner)
-    check_own(change, old, "limit")
+        raise _no_limit(ask.limit_id, owner)
+    check_own(change, old, "limit_id")
     row = await write_policy(
         change.db,
         owner,
         scope=old.scope,
         scope_id=old.scope_id,
         dimension=old.dimension,
-        limit=old.limit_units if ask.units is UNSET else ask.units,
+        limit=old.limit_units if ask.limit is UNSET else ask.limit,
         burst=old.burst_units if ask.burst is UNSET else ask.burst,
         model_glob=old.model_glob,
         mode=old.mode if ask.mode is UNSET else ask.mode,
@@ -223,20 +222,20 @@ async def list_limits(look: Look, ask: ListLimits) -> ListedPage[LimitInUse]:
 
 @operation(
     "limits.show",
-    "GET /tenants/{tenant}/limits/{limit}",
+    "GET /tenants/{tenant}/limits/{limit_id}",
     may=READERS,
     uses=Uses(reads="tenant quota_policy api_key project tenant_user audit_state", keys=COUNTS),
 )
 async def show_limit(look: Look, ask: ShowLimit) -> ShownLimit:
     """Show a limit and how much of it is used."""
     owner = (await look.tenant(ask.tenant)).tenant_id
-    row = await find_policy(look.db, owner, ask.limit)
+    row = await find_policy(look.db, owner, ask.limit_id)
     if row is None:
-        raise _no_limit(ask.limit, owner)
+        raise _no_limit(ask.limit_id, owner)
     await look.seen(QuotaPolicy, owner, owner, row.id)
     whose = row.scope_id
-    if ask.id:
-        whose = await counted_id_of(look.db, owner, row.scope, ask.id, must_exist=False)
+    if ask.of:
+        whose = await counted_id_of(look.db, owner, row.scope, ask.of, must_exist=False)
     names = await names_of(look.db, owner, {row.scope_id, whose})
     held = await keys_held(look.db, owner, row.scope, whose)
     facts: dict[str, Any] = _facts(row, names) | {"holds_for": held.prefixes, "note": held.note}
@@ -248,7 +247,7 @@ async def show_limit(look: Look, ask: ShowLimit) -> ShownLimit:
 
 @operation(
     "limits.end",
-    "POST /tenants/{tenant}/limits/{limit}/end",
+    "POST /tenants/{tenant}/limits/{limit_id}/end",
     may=EDITORS,
     audit="limit.end",
     reason=True,
@@ -257,19 +256,19 @@ async def show_limit(look: Look, ask: ShowLimit) -> ShownLimit:
 async def end_limit(change: Change, ask: NameLimit) -> LimitFor:
     """End a limit at once. What it counted is not forgotten, should it be set again."""
     owner = (await change.tenant(ask.tenant)).tenant_id
-    found = await find_policy(change.db, owner, ask.limit)
+    found = await find_policy(change.db, owner, ask.limit_id)
     if found is None:
-        raise _no_limit(ask.limit, owner)
-    check_own(change, found, "limit")
-    ended = await write_policy_end(change.db, owner, ask.limit)
+        raise _no_limit(ask.limit_id, owner)
+    check_own(change, found, "limit_id")
+    ended = await write_policy_end(change.db, owner, ask.limit_id)
     if ended is None:
-        raise _no_limit(ask.limit, owner)
+        raise _no_limit(ask.limit_id, owner)
     change.after(tell_limits, owner)
     return await _limit_for(change, owner, ended)
 
 
 def _no_limit(id: str, owner: str) -> Refused:
-    return unknown(f"there is no limit {id!r}", field="limit", see=see("limits.list", tenant=owner))
+    return unknown(f"there is no limit {id!r}", field="limit_id", see=see("limits.list", tenant=owner))
 
 
 def _counted(row: QuotaPolicy) -> tuple[str, str, str, str, str]:
@@ -302,7 +301,7 @@ def _facts(row: QuotaPolicy, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "limit_id": row.id,
         "scope": Scope(row.scope),
-        "id": whom(row.scope, row.scope_id, names),
+        "of": whom(row.scope, row.scope_id, names),
         "dimension": Dimension(row.dimension),
         "models": row.model_glob,
         "limit": row.limit_units,

@@ -61,7 +61,7 @@ class SetPlanLimit(NamePlan, frozen=True, kw_only=True):
     dimension: Dimension
     limit: Annotated[int | None, Meta(description="`none`: the plan has no such limit.")]
     scope: Scope = Scope.TENANT
-    model: Annotated[str, Meta(description="Models that count: a pattern like llama-*.")] = "*"
+    models: Annotated[str, Meta(description="The models that are counted, as `gpt-*`.")] = "*"
     burst: Annotated[int | None, Meta(description="At once; by default as much as the limit.")] = None
     mode: Mode = Mode.ENFORCE
 
@@ -94,13 +94,13 @@ class ListedPlan(PlanFacts, frozen=True, kw_only=True):
 
 
 class PlanLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit of a plan. `limit`: its id."""
+    """A limit of a plan."""
 
-    limit: str
+    limit_id: str
     scope: Scope
-    model: str
     dimension: Dimension
-    at_most: int
+    models: str
+    limit: int
     burst: int | None
     mode: Mode
     ended: str | None
@@ -109,11 +109,11 @@ class PlanLimit(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, row: QuotaPolicy) -> "PlanLimit":
         """The facts of a row."""
         return cls(
-            limit=row.id,
+            limit_id=row.id,
             scope=Scope(row.scope),
-            model=row.model_glob,
             dimension=Dimension(row.dimension),
-            at_most=row.limit_units,
+            models=row.model_glob,
+            limit=row.limit_units,
             burst=row.burst_units,
             mode=Mode(row.mode),
             ended=iso_time(row.ended_ms),
@@ -204,7 +204,7 @@ async def set_plan_limit(change: Change, ask: SetPlanLimit) -> PlanLimit:
         scope=ask.scope,
         dimension=ask.dimension,
         limit=ask.limit,
-        model_glob=ask.model,
+        model_glob=ask.models,
         burst=ask.burst,
         mode=ask.mode,
     )
@@ -215,7 +215,7 @@ async def _end_limit(db: Database, plan: Plan, ask: SetPlanLimit) -> QuotaPolicy
     same = policies_of(PLATFORM, plan_id=plan.id).where(
         col(QuotaPolicy.scope) == ask.scope,
         col(QuotaPolicy.dimension) == ask.dimension,
-        col(QuotaPolicy.model_glob) == ask.model,
+        col(QuotaPolicy.model_glob) == ask.models,
         col(QuotaPolicy.mode) == ask.mode,
     )
     async with db.session() as session:

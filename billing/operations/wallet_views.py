@@ -77,7 +77,7 @@ Percent = Annotated[int, Meta(ge=1, le=100)]
 class SetWalletAlert(NameTenant, frozen=True, kw_only=True):
     """When a wallet alerts."""
 
-    percents: Annotated[
+    thresholds: Annotated[
         list[Percent], Meta(description="Per cents of the last top-up that are left; none: never.")
     ] = []
 
@@ -185,7 +185,7 @@ class WalletAlertFacts(msgspec.Struct, frozen=True):
     """When a wallet alerts, in per cents, the lowest first."""
 
     tenant: str
-    percents: list[int]
+    thresholds: list[int]
 
 
 @operation(
@@ -278,9 +278,9 @@ async def set_alert(change: Change, ask: SetWalletAlert) -> WalletAlertFacts:
     """Alert when no more than these per cents of the last top-up are left; none: never. At first 20 and 5."""
     owner = (await change.tenant(ask.tenant)).tenant_id
     await change.editing(Wallet, owner, owner)
-    if not await wallets.set_low_percents(change.db, owner, ask.percents):
+    if not await wallets.set_low_percents(change.db, owner, ask.thresholds):
         raise _no_wallet()
-    return WalletAlertFacts(owner, sorted(ask.percents))
+    return WalletAlertFacts(owner, sorted(ask.thresholds))
 
 
 def _wallet(row: Tenant, state: wallets.WalletState, owed: Mapping[str, int]) -> WalletFacts:

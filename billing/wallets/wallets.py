@@ -110,7 +110,9 @@ async def wallet_states(db: Database, tenants: Sequence[str], at_ms: int) -> dic
 async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]) -> bool:
     """Set the per cents of the last top-up at which the wallet alerts; False: there is no wallet."""
     if len(percents) > LOW_MAX or not all(1 <= each <= 100 for each in percents):
-        raise bad_request(f"a wallet alerts at {LOW_MAX} per cents at most, each from 1 to 100")
+        raise bad_request(
+            f"a wallet alerts at {LOW_MAX} per cents at most, each from 1 to 100", field="thresholds"
+        )
     async with db.transaction() as session:
         wallet = await session.get(Wallet, tenant_id, with_for_update=True)
         if wallet is None:

@@ -84,7 +84,7 @@ async def test_a_limit_is_edited_with_a_preview_and_over_somebody_else_only_know
     await shot(page, "limit-refused")
     assert await watched.axe() == []
     (limit,) = (await answer_of(limits.list_limits, stores, OWNER, ListLimits(tenant="acme"))).items
-    faster = EditLimit(tenant="acme", limit=limit.limit_id, units=900)
+    faster = EditLimit(tenant="acme", limit_id=limit.limit_id, limit=900)
     await answer_of(limits.edit_limit, stores, OWNER, faster, Terms(reason="a storm"))
     await dialog.get_by_label("Reason").fill("launch week")
     await dialog.get_by_role("button", name="Save").click()

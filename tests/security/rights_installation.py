@@ -131,7 +131,7 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "budgets.override": {**named, "limit": {"nano": "9"}, "until": "2099-01-01"},
         "wallets.void": {"grant": grant.id},
         "wallets.claw_back": {"grant": grant.id},
-        "wallets.alert": {"percents": [10]},
+        "wallets.alert": {"thresholds": [10]},
         "pools.end_commitment": {"commitment": commitment.id},
         **{f"pools.{verb}": {"pool": "huge"} for verb in ("show", "edit", "resize", "drain")},
         "pools.delete": {"pool": "old"},
@@ -172,11 +172,11 @@ async def _rules(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
     await answer_of(plans.set_plan_limit, stores, OWNER, of_plan)
     center = CreateCostCenter(tenant=tenant.id, code="4711")
     await answer_of(projects.create_cost_center, stores, OWNER, center)
-    named, plan = {"limit": limit.id}, {"plan": "gold"}
+    named, plan = {"limit_id": limit.id}, {"plan": "gold"}
     return {
         "limits.show": named,
         "limits.end": named,
-        "limits.edit": {**named, "units": 5},
+        "limits.edit": {**named, "limit": 5},
         "plans.assign": plan,
         "plans.end": plan,
         "plans.show": plan,

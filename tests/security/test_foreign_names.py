@@ -44,8 +44,8 @@ FOREIGN = (
     "alerts test --tenant {other} {target}",
     "budgets end --tenant {other} {budget}",
     "budgets override --tenant {other} {budget} --limit 9USD --until 2099-01-01",
-    "budgets set --tenant {other} --limit 5USD --scope project --id {project}",
-    "budgets set --tenant {other} --limit 5USD --scope key --id {key}",
+    "budgets set --tenant {other} --limit 5USD --scope project --of {project}",
+    "budgets set --tenant {other} --limit 5USD --scope key --of {key}",
     "budgets show --tenant {other} {budget}",
     "connections list --tenant {other} --user alice",
     "keys create --tenant {other} --project {project}",
@@ -54,8 +54,8 @@ FOREIGN = (
     "keys rotate --tenant {other} {key}",
     "limits end --tenant {other} {limit}",
     "limits edit --tenant {other} {limit} --limit 3",
-    "limits set --tenant {other} --scope project --id {project} --dimension concurrency --limit 2",
-    "limits set --tenant {other} --scope key --id {key} --dimension concurrency --limit 2",
+    "limits set --tenant {other} --scope project --of {project} --dimension concurrency --limit 2",
+    "limits set --tenant {other} --scope key --of {key} --dimension concurrency --limit 2",
     "limits show --tenant {other} {limit}",
     "people close --tenant {other} {person} --reason why",
     "people end-session --tenant {other} {person} {person_session}",
@@ -104,35 +104,24 @@ FOREIGN = (
 )
 # Words of a command that name a thing of a tenant, and those that name none, or a new one.
 NAMING = words(
-    "budget commitment cost_center grant id invitation key limit message named person pool price_book "
+    "budget commitment cost_center grant invitation key limit_id message named of person pool price_book "
     "project request request_id run session target token user"
 )
 NAMING_NONE = words(
     "reason notice_days notice_months mistake tenant "
     "platform messages as_json webhook email since kept heads ended until ends scope period soft "
-    "thresholds shadow code name shared scopes priority_max expires_days expires url cancel "
+    "thresholds limit code name shared scopes priority_max expires_days expires url cancel "
     "overlap_hours dimension burst models weight slots_max tokens_max reserve_tokens gpu_type gpus "
     "rate days overage payment month region dry_run amount first months meter model units file start "
     "checks whole everything all_pools watch repair status dest operators yes time_zone regex shows_costs "
     "cache_by input_tokens cached_input_tokens output_tokens cause issuer out by end as_of as_csv "
-    "percents kind priority note history last plan book ids over_ms cost_over_nano after since until other "
+    "kind priority note history last plan book ids over_ms cost_over_nano after since until other "
     "force author mode role gpu as_never_made input cached_input output paid_by version "
     "labels let_in state reserve_interactive_tokens reserve_standard_tokens workers "
     "to term refused as_merged as_prompt number remove text text_file with_diff loosen "
 )
 # These name a thing of theirs by a word that means another thing elsewhere.
-NUMBERS = {
-    (name, "limit")
-    for name in (
-        "audit list",
-        "budgets override",
-        "budgets set",
-        "limits set",
-        "requests find",
-        "requests list",
-        "safety history",
-    )
-} | {("audit list", "target")}  # narrows what is listed of the tenant's own
+NUMBERS = {("audit list", "target")}  # narrows what is listed of the tenant's own
 ANY_POOL = {
     "pools move",
     "requests cancel",

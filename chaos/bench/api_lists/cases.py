@@ -83,7 +83,7 @@ def values_of(operation: str, answer: Any) -> Iterator[tuple[str, str]]:
 
 NAMED_BY = (
     ("budgets.list", "budget", "budget"),
-    ("limits.list", "limit_id", "limit"),
+    ("limits.list", "limit_id", "limit_id"),
     ("people.list", "person", "person"),
     ("plans.list", "name", "plan"),
     ("projects.list", "project", "project"),

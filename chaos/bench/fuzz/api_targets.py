@@ -118,7 +118,7 @@ class ApiTarget:
             "user": (await owner.post(f"{of}/users", user="bob"))["user"],
             "plan": (await owner.post("/api/plans", name=f"plan{self._tenants}"))["name"],
             "key": (await owner.post(f"{of}/keys", project="lab"))["key"]["key"],
-            "limit": (
+            "limit_id": (
                 await owner.post(f"{of}/limits", scope="tenant", dimension="requests_per_minute", limit=9)
             )["limit_id"],
             "budget": (await owner.post(f"{of}/budgets", limit={"nano": "1000"}))["budget"],

@@ -110,7 +110,7 @@ STEPS = (
     ("budgets override --tenant beta {budget} --limit 9USD --until 2099-01-01", "budget.override"),
     ("budgets end --tenant beta {budget}", "budget.end"),
     ("wallets grant --tenant beta --amount 5USD --key k1", "wallet.grant"),
-    ("wallets alert --tenant beta 30", "wallet.alert"),
+    ("wallets alert --tenant beta --thresholds 30", "wallet.alert"),
     ("wallets owed --tenant beta --paid-by invoiced", "wallet.owed"),
     ("wallets claw-back --tenant beta k1 --amount 1USD --key c1 --reason why", "wallet.claw_back"),
     ("wallets pay-out --tenant beta --amount 1USD --key p1 --reason why", "wallet.pay_out"),

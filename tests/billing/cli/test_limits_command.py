@@ -108,13 +108,13 @@ def test_a_limit_for_each_is_shown_for_one(parley: Command, home: Path, redis_ur
     """`list` has no one number for it; `show --id` has."""
     each = ("--scope", "user", "--dimension", "concurrency", "--limit", "4")
     (limit,) = rows(parley("limits", "set", "--tenant", "acme", *each, "--json"))
-    assert limit["id"] == "each"
+    assert limit["of"] == "each"
     (tenant,) = rows(parley("tenants", "list", "--json"))
     admit(home, redis_url, settings, tenant["tenant"], "ann")
     (listed,) = rows(parley("limits", "list", "--tenant", "acme", "--json"))
     assert listed["used"] is None
     for user, used in (("ann", 1), ("bob", 0)):
-        shown = parley("limits", "show", "--tenant", "acme", limit["limit_id"], "--id", user, "--json")
+        shown = parley("limits", "show", "--tenant", "acme", limit["limit_id"], "--of", user, "--json")
         (facts,) = rows(shown)
         assert (facts["of"], facts["used"], facts["remaining"]) == (user, used, 4 - used)
 
@@ -123,7 +123,7 @@ def test_a_limit_in_shadow_says_how_often_it_would_have_refused(
     parley: Command, home: Path, redis_url: str, settings: Settings
 ):
     """It refuses nobody; an operator sees what enforcing it would do."""
-    shadow = ("--scope", "tenant", "--dimension", "concurrency", "--limit", "0", "--shadow")
+    shadow = ("--scope", "tenant", "--dimension", "concurrency", "--limit", "0", "--mode", "shadow")
     parley("limits", "set", "--tenant", "acme", *shadow)
     (tenant,) = rows(parley("tenants", "list", "--json"))
     for user in ("ann", "bob"):
@@ -138,10 +138,10 @@ def test_a_project_and_a_key_are_named_as_elsewhere(parley: Command):
     (key,) = rows(parley("keys", "create", "--tenant", "acme", "--json"))
     rate = ("--dimension", "tokens_per_minute", "--limit", "9", "--json")
     for scope, named, id in (("key", key["prefix"], key["key"]), ("project", "default", key["project"])):
-        limit = parley("limits", "set", "--tenant", "acme", "--scope", scope, "--id", named, *rate)
-        assert rows(limit)[0]["id"] == id
+        limit = parley("limits", "set", "--tenant", "acme", "--scope", scope, "--of", named, *rate)
+        assert rows(limit)[0]["of"] == id
     for scope in ("key", "project"):
-        refused = parley("limits", "set", "--tenant", "acme", "--scope", scope, "--id", "nobody", *rate)
+        refused = parley("limits", "set", "--tenant", "acme", "--scope", scope, "--of", "nobody", *rate)
         assert isinstance(refused.exception, StartupError)
         assert f"there is no {scope} 'nobody'" in str(refused.exception)
     assert "no limit 'x'" in str(parley("limits", "end", "--tenant", "acme", "x").exception)
@@ -158,13 +158,13 @@ def test_a_limit_on_a_rotated_key_is_its_chain_s(
     both = [first["prefix"], second["prefix"]]
     rate = ("--scope", "key", "--dimension", "requests_per_minute", "--limit", "5")
     for key in both:
-        (limit,) = rows(parley("limits", "set", "--tenant", "acme", *rate, "--id", key, "--json"))
-        assert (limit["id"], limit["holds_for"]) == (first["key"], both)
+        (limit,) = rows(parley("limits", "set", "--tenant", "acme", *rate, "--of", key, "--json"))
+        assert (limit["of"], limit["holds_for"]) == (first["key"], both)
         assert "whole chain" in limit["note"]
     (listed,) = rows(parley("limits", "list", "--tenant", "acme", "--json"))
-    assert (listed["id"], listed["used"]) == (first["key"], 0)
+    assert (listed["of"], listed["used"]) == (first["key"], 0)
     (each,) = rows(parley("limits", "set", "--tenant", "acme", *rate, "--json"))
     for key in both:
-        shown = parley("limits", "show", "--tenant", "acme", each["limit_id"], "--id", key, "--json")
+        shown = parley("limits", "show", "--tenant", "acme", each["limit_id"], "--of", key, "--json")
         (facts,) = rows(shown)
         assert (facts["of"], facts["holds_for"]) == (first["key"], both)

@@ -95,7 +95,7 @@ def test_a_wallet_from_its_first_grant_to_its_statement(parley: Command, home: P
     assert (listed["left_nano"], listed["used_nano"]) == (7_300, 3_700)
     assert "$0.0000073" in parley("wallets", "show", "--tenant", "acme").output
     assert rows(parley("wallets", "expire", "--json")) == [{"expired": 0}]
-    assert parley("wallets", "alert", "--tenant", "acme", "30", "10").exit_code == 0
+    assert parley("wallets", "alert", "--tenant", "acme", "--thresholds", "30,10").exit_code == 0
     assert parley("audit", "verify").exit_code == 0
 
 
@@ -207,18 +207,18 @@ def test_changes_are_listed_since_a_time_or_for_a_span(parley: Command) -> None:
         (("wallets", "pay-out", *TAKEN, "--amount", "NaN USD", "--reason", "r"), "no amount"),
         (("wallets", "pay-out", *TAKEN, "--amount", "1 USD", "--reason", ""), "reason: expected a name"),
         (("wallets", "claw-back", *TAKEN, "none", "--amount", "1 USD", "--reason", "r"), "no grant"),
-        (("wallets", "alert", "--tenant", "acme", "5"), "no wallet"),
+        (("wallets", "alert", "--tenant", "acme", "--thresholds", "5"), "no wallet"),
         (("budgets", "set", "--tenant", "acme", "--limit", "-1 USD"), "from 0 to"),
-        (("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "key", "--id", "x"), "no key"),
+        (("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "key", "--of", "x"), "no key"),
         (
-            ("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "user", "--id", "x"),
+            ("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "user", "--of", "x"),
             "no user",
         ),
         (
-            ("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "model", "--id", "x"),
+            ("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--scope", "model", "--of", "x"),
             "no model",
         ),
-        (("limits", "set", "--tenant", "acme", *OF_USER, "--id", "x"), "no user"),
+        (("limits", "set", "--tenant", "acme", *OF_USER, "--of", "x"), "no user"),
         (("budgets", "set", "--tenant", "acme", "--limit", "1 USD", "--thresholds", "0"), "per cents"),
         (("budgets", "end", "--tenant", "acme", "none"), "no open budget"),
         (("budgets", "show", "--tenant", "acme", "none"), "no open budget"),
@@ -241,10 +241,10 @@ def test_a_budget_is_of_one_whom_the_tenant_has(parley: Command, home: Path) -> 
     """A user who was made known, a model that was used; a name that was mistyped counts nobody silently."""
     used(home, [an_answer("r1", model="large")])
     of = ("set", "--tenant", "acme", "--limit", "5 USD", "--json")
-    assert rows(parley("budgets", *of, "--scope", "model", "--id", "large"))[0]["of"] == "large"
+    assert rows(parley("budgets", *of, "--scope", "model", "--of", "large"))[0]["of"] == "large"
     assert parley("users", "create", "--tenant", "acme", "ann").exit_code == 0
-    assert rows(parley("budgets", *of, "--scope", "user", "--id", "ann"))[0]["of"] == "ann"
-    assert parley("budgets", *of, "--scope", "user", "--id", "anne").exit_code == 1
+    assert rows(parley("budgets", *of, "--scope", "user", "--of", "ann"))[0]["of"] == "ann"
+    assert parley("budgets", *of, "--scope", "user", "--of", "anne").exit_code == 1
     assert [each["user"] for each in rows(parley("users", "list", "--tenant", "acme", "--json"))] == ["ann"]
 
 

@@ -45,7 +45,7 @@ def test_a_plan_from_its_making_to_its_end(acme: Acme) -> None:
     assert (made["tokens_max"], made["reserve_tokens"], made["ended"]) == (None, 100, None)
     limit = ("set-limit", "gold", "--dimension", "tokens_per_minute", "--limit")
     (first,) = acme.told("plans", *limit, "600", "--burst", "50")
-    assert (first["dimension"], first["at_most"], first["burst"]) == ("tokens_per_minute", 600, 50)
+    assert (first["dimension"], first["limit"], first["burst"]) == ("tokens_per_minute", 600, 50)
     (second,) = acme.told("plans", *limit, "700")
     assert acme.told("plans", "show", "gold") == [{**made, "limits": [second]}]  # in place of the first
     assert in_force(acme) == none
@@ -56,7 +56,7 @@ def test_a_plan_from_its_making_to_its_end(acme: Acme) -> None:
     place = {"weight": 2.5, "slots_max": 4, "reserve_tokens": 100}
     assert in_force(acme) == place | {"tokens_per_minute": 700}
     (ended,) = acme.told("plans", *limit, "none")
-    assert (ended["limit"], ended["ended"] is None) == (second["limit"], False)
+    assert (ended["limit_id"], ended["ended"] is None) == (second["limit_id"], False)
     assert in_force(acme) == place
     assert acme.told("plans", "assign", "acme", "none")[0]["plan"] is None
     assert in_force(acme) == none

@@ -122,12 +122,12 @@ async def test_what_is_wrong_is_said_of_its_field(stores: Stores) -> None:
     late = OverrideBudget(tenant="acme", budget=budget, limit=MoneyAmount.of(1), until="soon")
     alone = OverrideBudget(tenant="acme", budget=budget, until=UNTIL)
     cents = SetBudget(tenant="acme", limit=MoneyAmount.of(1), thresholds=[0])
-    whom = SetBudget(tenant="acme", limit=MoneyAmount.of(1), scope=Scope.USER, id="nobody")
+    whom = SetBudget(tenant="acme", limit=MoneyAmount.of(1), scope=Scope.USER, of="nobody")
     for run, ask, field in (
         (budgets.override_budget, late, "until"),
         (budgets.override_budget, alone, "until"),
         (budgets.set_budget, cents, "thresholds"),
-        (budgets.set_budget, whom, "id"),
+        (budgets.set_budget, whom, "of"),
     ):
         with pytest.raises(Refused) as refused:
             await answer_of(run, stores, OWNER, ask)

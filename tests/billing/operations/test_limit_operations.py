@@ -57,11 +57,11 @@ async def test_of_edits_of_one_version_one_is_done(stores: Stores) -> None:
     """The others learn what became of the limit; who did not say which version edits what is open."""
     before = await set_one(stores)
     seen = await perform(
-        stores, OWNER, operation_of(limits.show_limit), ShowLimit(tenant="acme", limit=before.limit_id)
+        stores, OWNER, operation_of(limits.show_limit), ShowLimit(tenant="acme", limit_id=before.limit_id)
     )
 
     async def once(units: int) -> Performed:
-        ask = EditLimit(tenant="acme", limit=before.limit_id, units=units)
+        ask = EditLimit(tenant="acme", limit_id=before.limit_id, limit=units)
         return await perform(stores, OWNER, operation_of(limits.edit_limit), ask, Terms(version=seen.version))
 
     done = await asyncio.gather(*map(once, range(10, 10 + AT_ONCE)), return_exceptions=True)
@@ -70,10 +70,10 @@ async def test_of_edits_of_one_version_one_is_done(stores: Stores) -> None:
     assert len(refused) == AT_ONCE - 1
     (change,) = refused[0].refusal.changes
     assert (change.before["limit_units"], change.after["limit_units"]) == (2, edited.answer.limit)
-    now = ShowLimit(tenant="acme", limit=edited.answer.limit_id)
+    now = ShowLimit(tenant="acme", limit_id=edited.answer.limit_id)
     assert (await perform(stores, OWNER, operation_of(limits.show_limit), now)).version == edited.version
     assert await open_ids(stores) == [edited.answer.limit_id]
-    gone = EditLimit(tenant="acme", limit=before.limit_id, units=1)
+    gone = EditLimit(tenant="acme", limit_id=before.limit_id, limit=1)
     with pytest.raises(Refused, match="there is no limit"):
         await answer_of(limits.edit_limit, stores, OWNER, gone)
 
@@ -82,16 +82,16 @@ async def test_an_edit_keeps_what_it_does_not_name_and_leaves_one_limit(stores: 
     """Also where it is enforced from now on, or no longer, beside one that counted so already."""
     await create_user(stores.db, await acme(stores), "ann")
     ask = SetLimit(
-        tenant="acme", scope=Scope.USER, id="ann", dimension=Dimension.REQUESTS, limit=10, burst=20
+        tenant="acme", scope=Scope.USER, of="ann", dimension=Dimension.REQUESTS, limit=10, burst=20
     )
     await answer_of(limits.set_limit, stores, OWNER, ask)
     shadowed = replace(ask, limit=5, mode=Mode.SHADOW)
     shadow = await answer_of(limits.set_limit, stores, OWNER, shadowed)
-    edit = EditLimit(tenant="acme", limit=shadow.limit_id, mode=Mode.ENFORCE, burst=7)
+    edit = EditLimit(tenant="acme", limit_id=shadow.limit_id, mode=Mode.ENFORCE, burst=7)
     edited = await answer_of(limits.edit_limit, stores, OWNER, edit)
-    assert (edited.id, edited.limit, edited.burst, edited.mode) == ("ann", 5, 7, Mode.ENFORCE)
+    assert (edited.of, edited.limit, edited.burst, edited.mode) == ("ann", 5, 7, Mode.ENFORCE)
     assert await open_ids(stores) == [edited.limit_id]
-    cleared = EditLimit(tenant="acme", limit=edited.limit_id, burst=None)
+    cleared = EditLimit(tenant="acme", limit_id=edited.limit_id, burst=None)
     assert (await answer_of(limits.edit_limit, stores, OWNER, cleared)).burst is None
 
 
@@ -100,13 +100,13 @@ async def test_anothers_limit_is_unknown(stores: Stores) -> None:
     theirs = (await set_one(stores, tenant="other")).limit_id
     for id in (theirs, "nothing"):
         for run, ask in (
-            (limits.show_limit, ShowLimit(tenant="acme", limit=id)),
-            (limits.edit_limit, EditLimit(tenant="acme", limit=id, units=1)),
-            (limits.end_limit, NameLimit(tenant="acme", limit=id)),
+            (limits.show_limit, ShowLimit(tenant="acme", limit_id=id)),
+            (limits.edit_limit, EditLimit(tenant="acme", limit_id=id, limit=1)),
+            (limits.end_limit, NameLimit(tenant="acme", limit_id=id)),
         ):
             with pytest.raises(Refused, match=f"there is no limit '{id}'") as refused:
                 await answer_of(run, stores, OWNER, ask)
-            assert (refused.value.refusal.field, refused.value.refusal.unknown) == ("limit", True)
+            assert (refused.value.refusal.field, refused.value.refusal.unknown) == ("limit_id", True)
 
 
 async def test_dry_runs_leave_limits_as_they_are(stores: Stores) -> None:
@@ -114,9 +114,9 @@ async def test_dry_runs_leave_limits_as_they_are(stores: Stores) -> None:
     limit = (await set_one(stores)).limit_id
     tenant = await acme(stores)
     before = await list_policies(stores.db, tenant, ended=True)
-    edit = EditLimit(tenant="acme", limit=limit, units=9)
+    edit = EditLimit(tenant="acme", limit_id=limit, limit=9)
     assert (await answer_of(limits.edit_limit, stores, OWNER, edit, DRY)).limit == 9
-    ended = await answer_of(limits.end_limit, stores, OWNER, NameLimit(tenant="acme", limit=limit), DRY)
+    ended = await answer_of(limits.end_limit, stores, OWNER, NameLimit(tenant="acme", limit_id=limit), DRY)
     assert ended.ended is not None
     assert await list_policies(stores.db, tenant, ended=True) == before
 
@@ -135,15 +135,15 @@ async def test_an_admin_sets_limits_below_the_operators(stores: Stores) -> None:
     made = await answer_of(limits.set_limit, stores, admin, own(3))
     assert (made.by_tenant, theirs.by_tenant) == (True, False)
     assert await open_ids(stores) == [theirs.limit_id, made.limit_id]
-    on_theirs = NameLimit(tenant="acme", limit=theirs.limit_id)
-    edit = EditLimit(tenant="acme", limit=theirs.limit_id, units=1)
+    on_theirs = NameLimit(tenant="acme", limit_id=theirs.limit_id)
+    edit = EditLimit(tenant="acme", limit_id=theirs.limit_id, limit=1)
     for run, ask in ((limits.end_limit, on_theirs), (limits.edit_limit, edit)):
         assert (await refusal_of(run, stores, admin, ask)).code == "forbidden"
     edited = await answer_of(
-        limits.edit_limit, stores, admin, EditLimit(tenant="acme", limit=made.limit_id, units=2)
+        limits.edit_limit, stores, admin, EditLimit(tenant="acme", limit_id=made.limit_id, limit=2)
     )
     assert (edited.limit, edited.by_tenant) == (2, True)
     await set_one(stores, 7)
     assert len(await open_ids(stores)) == 2
-    await answer_of(limits.end_limit, stores, OWNER, NameLimit(tenant="acme", limit=edited.limit_id))
+    await answer_of(limits.end_limit, stores, OWNER, NameLimit(tenant="acme", limit_id=edited.limit_id))
     assert len(await open_ids(stores)) == 1

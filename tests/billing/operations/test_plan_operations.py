@@ -31,7 +31,7 @@ async def test_a_limit_of_a_plan_is_set_and_ended_by_what_it_counts(stores: Stor
     shown = await answer_of(plans.show_plan, stores, OWNER, NamePlan(plan="gold"))
     assert shown.limits == [limit]
     ended = await answer_of(plans.set_plan_limit, stores, OWNER, UNLIMITED)
-    assert ended.limit == limit.limit
+    assert ended.limit_id == limit.limit_id
     with pytest.raises(Refused, match="no such limit"):
         await answer_of(plans.set_plan_limit, stores, OWNER, UNLIMITED)
 

@@ -157,7 +157,7 @@ async def test_of_two_edits_of_a_wallet_one_is_done(stores: Stores) -> None:
     terms = Terms(reason="r", version=shown.version)
     done = await asyncio.gather(
         answer_of(
-            wallet_views.set_alert, stores, OWNER, SetWalletAlert(tenant="acme", percents=[50, 7]), terms
+            wallet_views.set_alert, stores, OWNER, SetWalletAlert(tenant="acme", thresholds=[50, 7]), terms
         ),
         answer_of(
             wallet_views.set_owed, stores, OWNER, SetOwed(tenant="acme", paid_by=OwedTerm.INVOICED), terms

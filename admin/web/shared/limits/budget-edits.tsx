@@ -29,7 +29,7 @@ export function SetBudget({ tenant, began, onClose }: { tenant: string; began?: 
   const [tell, setTell] = useState((began?.thresholds ?? [80, 100]).join(", "));
   const nano = nanoOf(amount);
   const thresholds = percentsOf(tell);
-  const given = { limit: { nano: nano ?? "0", currency: "USD" as const }, period, scope, id: scope === "tenant" ? "" : whose.trim(), soft: kind === "soft", thresholds: thresholds ?? [] };
+  const given = { limit: { nano: nano ?? "0", currency: "USD" as const }, period, scope, of: scope === "tenant" ? "" : whose.trim(), soft: kind === "soft", thresholds: thresholds ?? [] };
   const reread = async () => (await answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path: { tenant }, query: { limit: 1000 } } }))).items.find((each) => same(each, began))?.budget;
   return (
     <EditDialog
@@ -51,7 +51,7 @@ export function SetBudget({ tenant, began, onClose }: { tenant: string; began?: 
           </div>
           <div className="edit-pair">
             <NativeSelect label="For" value={scope} onChange={(event) => setScope(event.currentTarget.value as typeof scope)} data={SCOPES.map((each) => ({ value: each, label: each === "tenant" ? "the whole tenant" : `a ${each}, or each` }))} error={errorOf("scope")} disabled={began !== undefined} />
-            {scope !== "tenant" && <TextInput label={`Which ${scope}`} placeholder="each of them" value={whose} onChange={(event) => setWhose(event.currentTarget.value)} error={errorOf("id")} autoComplete="off" disabled={began !== undefined} />}
+            {scope !== "tenant" && <TextInput label={`Which ${scope}`} placeholder="each of them" value={whose} onChange={(event) => setWhose(event.currentTarget.value)} error={errorOf("of")} autoComplete="off" disabled={began !== undefined} />}
           </div>
           <div className="edit-pair">
             <NativeSelect label="When it is reached" value={kind} onChange={(event) => setKind(event.currentTarget.value)} data={[{ value: "hard", label: "Refuse with 402" }, { value: "soft", label: "Only alert" }]} />

@@ -15,7 +15,7 @@ export function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: L
   const [began, setBegan] = useState(limit); // as it was when the dialog opened, or was read again
   const [units, setUnits] = useState(String(began.limit));
   const [mode, setMode] = useState<Limit["mode"]>(began.mode);
-  const path = { tenant, limit: began.limit_id };
+  const path = { tenant, limit_id: began.limit_id };
   const { data: known } = useQuery({ queryKey: ["limit as it was", limit.limit_id], queryFn: () => readLimit(tenant, limit.limit_id), staleTime: Infinity, gcTime: 0 });
   const reread = async () => {
     const now = await successorOf(tenant, began);
@@ -33,13 +33,13 @@ export function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: L
       onClose={onClose}
       tag={known.tag}
       reread={reread}
-      typed={changed && given !== null ? JSON.stringify({ units: given, mode }) : ""}
-      send={(how) => answered(api.PATCH("/api/tenants/{tenant}/limits/{limit}", { params: { path, ...terms(how) }, body: { units: given ?? 0, mode, reason: how.reason } }))}
+      typed={changed && given !== null ? JSON.stringify({ limit: given, mode }) : ""}
+      send={(how) => answered(api.PATCH("/api/tenants/{tenant}/limits/{limit_id}", { params: { path, ...terms(how) }, body: { limit: given ?? 0, mode, reason: how.reason } }))}
       preview={(would) => <Facts boxed label="What changes" facts={changes(began, would)} />}
     >
       {(errorOf) => (
         <div className="edit-pair">
-          <TextInput label="Limit" description={`Now ${count(began.limit)}. 0: nothing passes.`} inputMode="numeric" value={units} onChange={(event) => setUnits(event.currentTarget.value)} error={given === null ? "A whole number, like 1200." : errorOf("units")} data-autofocus />
+          <TextInput label="Limit" description={`Now ${count(began.limit)}. 0: nothing passes.`} inputMode="numeric" value={units} onChange={(event) => setUnits(event.currentTarget.value)} error={given === null ? "A whole number, like 1200." : errorOf("limit")} data-autofocus />
           <NativeSelect label="Mode" description="Shadow refuses nothing." value={mode} onChange={(event) => setMode(event.currentTarget.value as typeof mode)} data={["enforce", "shadow"]} error={errorOf("mode")} />
         </div>
       )}
@@ -47,12 +47,12 @@ export function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: L
   );
 }
 
-const readLimit = (tenant: string, limit: string) => answeredWithTag(api.GET("/api/tenants/{tenant}/limits/{limit}", { params: { path: { tenant, limit } } }));
+const readLimit = (tenant: string, id: string) => answeredWithTag(api.GET("/api/tenants/{tenant}/limits/{limit_id}", { params: { path: { tenant, limit_id: id } } }));
 
 /** The limit that counts the same now: an edited one has a new id. */
 async function successorOf(tenant: string, old: Limit): Promise<Limit> {
   const { items } = await answered(api.GET("/api/tenants/{tenant}/limits", { params: { path: { tenant }, query: { limit: 1000 } } }));
-  const same = (each: Limit) => each.scope === old.scope && each.id === old.id && each.dimension === old.dimension && each.models === old.models;
+  const same = (each: Limit) => each.scope === old.scope && each.of === old.of && each.dimension === old.dimension && each.models === old.models;
   return items.find(same) ?? old;
 }
 
@@ -73,14 +73,14 @@ export function SetLimit({ tenant, onClose }: { tenant: string; onClose: () => v
   const [whose, setWhose] = useState("");
   const [units, setUnits] = useState("");
   const given = whole(units);
-  const id = scope === "tenant" ? "" : whose.trim();
+  const of = scope === "tenant" ? "" : whose.trim();
   return (
     <EditDialog
       title={`Set a limit of ${tenant}`}
       save="Set limit"
       onClose={onClose}
-      typed={given === null ? "" : JSON.stringify({ dimension, scope, id, limit: given })}
-      send={(how) => answered(api.POST("/api/tenants/{tenant}/limits", { params: { path: { tenant }, ...terms(how) }, body: { scope, id, dimension, limit: given ?? 0, reason: how.reason } }))}
+      typed={given === null ? "" : JSON.stringify({ dimension, scope, of, limit: given })}
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/limits", { params: { path: { tenant }, ...terms(how) }, body: { scope, of, dimension, limit: given ?? 0, reason: how.reason } }))}
       preview={(would) => <p className="soft">{would.note ?? "It counts within a second, in place of one that counts the same."}</p>}
     >
       {(errorOf) => (
@@ -88,7 +88,7 @@ export function SetLimit({ tenant, onClose }: { tenant: string; onClose: () => v
           <NativeSelect label="What" value={dimension} onChange={(event) => setDimension(event.currentTarget.value as typeof dimension)} data={DIMENSIONS.map((each) => ({ value: each, label: dimensionOf(each).join(" ") }))} error={errorOf("dimension")} />
           <div className="edit-pair">
             <NativeSelect label="For" value={scope} onChange={(event) => setScope(event.currentTarget.value as typeof scope)} data={SCOPES.map((each) => ({ value: each, label: each === "tenant" ? "the whole tenant" : `a ${each}, or each` }))} error={errorOf("scope")} />
-            {scope !== "tenant" && <TextInput label={`Which ${scope}`} placeholder="each of them" value={whose} onChange={(event) => setWhose(event.currentTarget.value)} error={errorOf("id")} autoComplete="off" />}
+            {scope !== "tenant" && <TextInput label={`Which ${scope}`} placeholder="each of them" value={whose} onChange={(event) => setWhose(event.currentTarget.value)} error={errorOf("of")} autoComplete="off" />}
             <TextInput label="Limit" inputMode="numeric" value={units} onChange={(event) => setUnits(event.currentTarget.value)} error={units && given === null ? "A whole number, like 1200." : errorOf("limit")} data-autofocus />
           </div>
         </>
@@ -106,7 +106,7 @@ export function EndLimit({ tenant, limit, onClose }: { tenant: string; limit: Li
       harmful
       onClose={onClose}
       typed=""
-      send={(how) => answered(api.POST("/api/tenants/{tenant}/limits/{limit}/end", { params: { path: { tenant, limit: limit.limit_id }, ...terms(how) }, body: { reason: how.reason } }))}
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/limits/{limit_id}/end", { params: { path: { tenant, limit_id: limit.limit_id }, ...terms(how) }, body: { reason: how.reason } }))}
       preview={() => <p>The limit of {count(limit.limit)} counts no more, within a second. One of its plan that counts the same holds again.</p>}
     />
   );

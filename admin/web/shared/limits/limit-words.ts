@@ -55,7 +55,7 @@ export function verdictOf(tenant: Tenant, limits: readonly Limit[], budgets: rea
 
 function named(limit: Limit): string {
   const [name, unit] = dimensionOf(limit.dimension);
-  const owner = ownerOf(limit.scope, limit.id);
+  const owner = ownerOf(limit.scope, limit.of);
   return `${`${name} ${unit}`.trim().toLowerCase()}${owner ? ` of ${owner}` : ""}`;
 }
 

@@ -49,15 +49,15 @@ function RowLinks({ limit, of, edit, end }: { limit: Limit; of: string; edit: (l
 
 function ownRow(each: Limit): Row {
   const [name, unit] = dimensionOf(each.dimension);
-  const of = [ownerOf(each.scope, each.id), each.models && each.models !== "*" ? each.models : ""].filter(Boolean).join(", ");
+  const of = [ownerOf(each.scope, each.of), each.models && each.models !== "*" ? each.models : ""].filter(Boolean).join(", ");
   const by = each.mode === "shadow" ? `its own, shadow: ${count(each.would_refuse)} would be refused` : "its own";
   return { key: each.limit_id, name, unit, of, used: each.used, limit: each.burst ?? each.limit, share: shareOf(each), by, own: each };
 }
 
 function planRow(each: PlanLimit): Row {
   const [name, unit] = dimensionOf(each.dimension);
-  const of = [ownerOf(each.scope, "each"), each.model && each.model !== "*" ? each.model : ""].filter(Boolean).join(", ");
-  return { key: each.limit, name, unit, of, used: null, limit: each.at_most, share: null, by: each.mode === "shadow" ? "plan, shadow" : "plan", own: null };
+  const of = [ownerOf(each.scope, "each"), each.models !== "*" ? each.models : ""].filter(Boolean).join(", ");
+  return { key: each.limit_id, name, unit, of, used: null, limit: each.limit, share: null, by: each.mode === "shadow" ? "plan, shadow" : "plan", own: null };
 }
 
 function usePlanLimits(plan: string | null): PlanLimit[] {

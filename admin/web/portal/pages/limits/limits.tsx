@@ -80,7 +80,7 @@ function limitColumns(edits: boolean, open: (opened: Opened) => void): Column<Li
   const named = (each: Limit) => dimensionOf(each.dimension).join(" ");
   return [
     { title: "Limit", cell: (each) => <><b>{dimensionOf(each.dimension)[0]}</b> <span className="soft">{dimensionOf(each.dimension)[1]}</span></> },
-    { title: "Of", cell: (each) => <bdi>{[ownerOf(each.scope, each.id) || "whole tenant", each.models === "*" ? "" : each.models].filter(Boolean).join(", ")}</bdi> },
+    { title: "Of", cell: (each) => <bdi>{[ownerOf(each.scope, each.of) || "whole tenant", each.models === "*" ? "" : each.models].filter(Boolean).join(", ")}</bdi> },
     { title: "Use", number: true, cell: (each) => count(each.used) },
     { title: "Limit at", number: true, phone: "end", cell: (each) => count(each.burst ?? each.limit) },
     { title: "Used, %", cell: (each) => (shareOf(each) === null ? "" : used(shareOf(each) ?? 0, `${named(each)} used`)) },

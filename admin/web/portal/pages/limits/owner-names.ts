@@ -6,8 +6,8 @@ import { useSession } from "../../../shared/session";
 
 const LISTED = { limit: 1000 };
 
-/** Rows whose `id` or `of` names a project or key by its name, where it has one. */
-export function useOwnerNames(tenant: string): <Row extends { scope: string; id?: string; of?: string }>(rows: readonly Row[] | undefined) => Row[] | undefined {
+/** Rows whose `of` names a project or key by its name, where it has one. */
+export function useOwnerNames(tenant: string): <Row extends { scope: string; of: string }>(rows: readonly Row[] | undefined) => Row[] | undefined {
   const { may } = useSession();
   const path = { tenant };
   const { data } = useQuery({
@@ -20,5 +20,5 @@ export function useOwnerNames(tenant: string): <Row extends { scope: string; id?
     staleTime: 60_000,
   });
   const named = (id: string) => data?.get(id) ?? id;
-  return (rows) => rows?.map((row) => ({ ...row, ...(row.id === undefined ? {} : { id: named(row.id) }), ...(row.of === undefined ? {} : { of: named(row.of) }) }));
+  return (rows) => rows?.map((row) => ({ ...row, of: named(row.of) }));
 }
