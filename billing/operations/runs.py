@@ -42,7 +42,7 @@ class NameRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TenantMove(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant's move to another pool, and how far it is."""
+    """A tenant that moves from a pool to another, and how far that is."""
 
     tenant: str
     pool: str
