@@ -15,13 +15,11 @@ from billing.operations.spend_series import AskSeries, SeriesAmount, SeriesDay
 from core.operations import MoneyAmount
 from core.terminal.terminal import print_line
 
-TENANT = ("tenant",)
-
 
 @click.command("series")
-@asks(spend_series.show_series, arguments=TENANT)
+@asks(spend_series.show_series)
 def series_command(ask: AskSeries, how: CommandTerms) -> None:
-    """Show where a month of TENANT (name or id) goes: the five groups that cost most, the others as one.
+    """Show where a month goes: the five groups that cost most, the others as one.
 
     Reasons for jumps follow. With --json each line has its days, too.
     """
@@ -55,9 +53,9 @@ def _amount(each: SeriesAmount, as_json: bool) -> dict[str, Any]:
 
 
 @click.command("bridge")
-@asks(spend_bridge.show_bridge, arguments=TENANT)
+@asks(spend_bridge.show_bridge)
 def bridge_command(ask: AskBridge, how: CommandTerms) -> None:
-    """Explain why a month of TENANT (name or id) costs more or less than the one before it.
+    """Explain why a month costs more or less than the one before it.
 
     The parts add up to the nano. A day that is not over is left out. `parley usage compare` has the same by
     model and by meter, and of any two months.
@@ -75,9 +73,9 @@ def _step(part: str, why: str, amount: MoneyAmount, as_json: bool) -> dict[str, 
 
 
 @click.command("cache")
-@asks(spend_cache.show_cache, arguments=TENANT)
+@asks(spend_cache.show_cache)
 def cache_command(ask: AskMonth, how: CommandTerms) -> None:
-    """Show what reading input from the cache saved TENANT (name or id) in a month, by model."""
+    """Show what reading input from the cache saved in a month, by model."""
     found = answered(spend_cache.show_cache, ask, how)
     rows = [_model(each.model, each, how.as_json) for each in found.models]
     if found.more:

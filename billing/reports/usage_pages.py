@@ -26,7 +26,7 @@ from billing.reports.usage_questions import (
     split_hours,
 )
 from billing.reports.usage_report import SUMS, UsageSums, of_owner, with_owners
-from billing.tables.ledger import LedgerHead, RollupHour, UsageLine
+from billing.tables.ledger import LedgerHead, RollupHour, RollupPrice, UsageLine
 from billing.tables.tenants import UsageRow
 from core.sql.database import Database
 
@@ -129,8 +129,9 @@ def parts_of(question: UsageQuestion, after: PagePosition | None, until: int, ro
     if question.of_lines:
         return [_of_lines(question, after, 1, *in_time, seq <= until)]
     split = split_hours(question)
-    hour = col(RollupHour.hour_ms)
-    hours = (hour >= start, hour < end, *_none_of("rollup_hour.hour_ms", split))
+    table = _hours_of(question)
+    hour = col(table.hour_ms)
+    hours = (hour >= start, hour < end, *_none_of(f"{table.__tablename__}.hour_ms", split))
     parts = [_of_hours(question, after, *hours)]
     edges = [_overlap(PeriodWindow(each, each + HOUR_MS), PeriodWindow(start, end)) for each in split]
     edges = [edge for edge in edges if edge.start_ms < edge.end_ms]
@@ -157,17 +158,35 @@ def _overlap(one: PeriodWindow, other: PeriodWindow) -> PeriodWindow:
     return PeriodWindow(max(one.start_ms, other.start_ms), min(one.end_ms, other.end_ms))
 
 
+def _hours_of(question: UsageQuestion) -> type[RollupHour | RollupPrice]:
+    """The rollups to read: of models alone there are far fewer rows by price."""
+    alone = question.brief and question.by == (Facet.MODEL,) and not question.where
+    return RollupPrice if alone and question.project is None else RollupHour
+
+
 def _of_hours(question: UsageQuestion, after: PagePosition | None, *where: Any) -> Any:
-    columns = _told_apart(question, OF_HOURS)
-    sums = [func.sum(getattr(RollupHour, name)).label(name) for name in SUMS]
-    if question.brief:
-        of_hour = RollupHour.input_uncached + RollupHour.input_cached
-        of_hour += RollupHour.output_text + RollupHour.output_reasoning
-        sums = [func.sum(RollupHour.amount_nano).label(BRIEF[0]), func.sum(of_hour).label(BRIEF[1])]
-    groups = _groups(question, "rollup_hour.hour_ms", "rollup_hour.hour_ms", columns)
-    chosen = _chosen(question, after, OF_HOURS)
-    statement = select(*groups, *sums).where(col(RollupHour.tenant_id) == question.tenant_id, *where, *chosen)
+    table = _hours_of(question)
+    priced = table is RollupPrice
+    of = {Facet.MODEL: RollupPrice.model} if priced else OF_HOURS
+    columns, at = _told_apart(question, of), f"{table.__tablename__}.hour_ms"
+    groups, chosen = _groups(question, at, at, columns), _chosen(question, after, of)
+    sums = _priced_sums() if priced else _hour_sums(question.brief)
+    statement = select(*groups, *sums).where(col(table.tenant_id) == question.tenant_id, *where, *chosen)
     return statement.group_by(*(literal_column(each.name) for each in groups))
+
+
+def _hour_sums(brief: bool) -> list[Any]:
+    if not brief:
+        return [func.sum(getattr(RollupHour, name)).label(name) for name in SUMS]
+    first, *others = (getattr(RollupHour, name) for name in MEASURES.values())
+    for each in others:
+        first += each
+    return [func.sum(RollupHour.amount_nano).label(BRIEF[0]), func.sum(first).label(BRIEF[1])]
+
+
+def _priced_sums() -> list[Any]:
+    tokens = case((col(RollupPrice.meter).in_(MEASURES), col(RollupPrice.quantity)), else_=0)
+    return [func.sum(RollupPrice.amount_nano).label(BRIEF[0]), func.sum(tokens).label(BRIEF[1])]
 
 
 def _of_lines(question: UsageQuestion, after: PagePosition | None, sign: int, *where: Any) -> Any:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from billing.cli.audit import audit_command
 from billing.cli.prices import prices_command
 from billing.cli.projects import cost_centers_command, projects_command
+from billing.cli.spend import spend_command
 from billing.cli.tenants import tenants_command
 from billing.cli.usage import usage_command
 from billing.cli.users import users_command
@@ -29,6 +30,7 @@ COMMANDS = {
     "cost-centers": cost_centers_command,
     "prices": prices_command,
     "projects": projects_command,
+    "spend": spend_command,
     "tenants": tenants_command,
     "usage": usage_command,
     "users": users_command,

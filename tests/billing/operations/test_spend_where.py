@@ -1,5 +1,6 @@
 """Where a tenant's month goes, why it costs more, what the cache saved: by operation, on real books."""
 
+import random
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -16,14 +17,17 @@ from billing.operations.spend_cache import show_cache
 from billing.operations.spend_month import AskMonth
 from billing.operations.spend_series import AskSeries, SpendBy, SpendSeries, show_series
 from billing.operations.tenants import SetTenant
+from billing.periods import Calendar, month_number
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.reports.bridge_windows import BridgeAgainst
+from billing.reports.usage_report import GroupBy, usage_in
 from billing.tables.tenants import PLATFORM, Price, PriceVersion
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
 from billing.usage import UsageOwner, encode
+from chaos.tampering.unguarded import tamper
 from core.operations import Role
 from tests.billing.events import PRICES, an_event
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
@@ -137,6 +141,43 @@ async def test_five_are_named_and_all_others_are_one(stores: Stores, by: SpendBy
         (each.month.cost.value for each in found.groups), reverse=True
     )
     assert found.total.tokens == sum(12 + 1000 - number for number in range(8))
+
+
+@pytest.mark.parametrize("by", list(SpendBy))
+async def test_a_group_costs_what_the_statement_says(stores: Stores, by: SpendBy) -> None:
+    """Of whatever group and whichever rollups it is read from, also while they are made again."""
+    here, tenant = await acme(stores, "Asia/Kathmandu")
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    chosen = random.Random(seed)
+    events = [
+        an_event(
+            f"r{number}",
+            tenant,
+            model=chosen.choice(("a", "b", "c")),
+            pool=chosen.choice(("default", "eu")),
+            owner=UsageOwner("p1", f"k{chosen.randrange(9)}", chosen.choice(("", "u1", "u2"))),
+            ended_ms=chosen.randrange(at("2026-10-31T12:00"), at("2026-11-18T08:00")),
+            output_text=chosen.randrange(10_000),
+        )
+        for number in range(80)
+    ]
+    for pool in ("default", "eu"):
+        await post(here.db, pool, [encode(event) for event in events if event.pool == pool])
+    calendar = Calendar(ZoneInfo("Asia/Kathmandu"))
+    month = calendar.window(month_number(2026, 11))
+    sums = {each.group: each for each in await usage_in(here.db, tenant, month, GroupBy(by.value), calendar)}
+    for lags in (False, True):
+        if lags:
+            await tamper(here.db, *(f"DELETE FROM {table}" for table in ("rollup_hour", "rollup_price")))
+            await tamper(here.db, "UPDATE ledger_head SET rolled_seq = 0")
+        found = await series(here, tenant, by)
+        for group in [*found.groups, *([found.nobody] if found.nobody else [])]:
+            assert group.month.cost.value == sums[group.id].amount_nano
+        assert found.total.cost.value == sum(each.amount_nano for each in sums.values())
+        assert found.total.tokens == sum(
+            each.input_uncached + each.input_cached + each.output_text for each in sums.values()
+        )
 
 
 async def test_jumps_are_explained(stores: Stores) -> None:
