@@ -47,6 +47,19 @@ comparisons_overdue = _meter.create_counter(
     "parley_reconciliation_overdue", description="looks that found a tenant's R4 waiting for an hour"
 )
 
+_months_left_open: list[int] = []
+
+
+def show_months_left_open(number: int) -> None:
+    """Show how many tenants' months were due to be closed at the last look, and are open."""
+    _months_left_open[:] = [number]
+
+
+_meter.create_observable_gauge(
+    "parley_months_left_open",
+    [lambda _: [Observation(number) for number in _months_left_open]],
+    description="Tenants whose month was to be closed, and has usage that is not booked yet.",
+)
 heads_stored = _meter.create_counter(
     "parley_audit_heads_stored", description="heads of chains that were stored elsewhere, by kind of place"
 )

@@ -34,6 +34,8 @@ def summary(payload: Mapping[str, Any]) -> str:
         case "usage.unbilled":
             share = f"{payload['tokens']} of {payload['of_tokens']} output tokens of a day"
             return f"{share} are not billed in pool {str(payload['pool'])[:NAME_CHARS_MAX]}"
+        case "month.left_open":
+            return f"{payload['month']} of tenant {payload['of_tenant']} is not closed: {payload['why']}"
         case "test":
             return "this is a test of an alert's way to you"
         case other:

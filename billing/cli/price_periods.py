@@ -16,19 +16,15 @@ from billing.cli.run_command import (
 from billing.cli.wallets import print_owed
 from billing.closing.period_close import CloseOptions, PeriodClosing, PeriodTrueUp, close_period, closes_of
 from billing.closing.period_gaps import gaps_text
+from billing.closing.under_way import usage_under_way
 from billing.money import to_display
 from billing.periods import Calendar
 from billing.prices.calendars import calendar_of
-from billing.quota.client import Quota
-from billing.quota.lapsed_requests import release_lapsed
-from billing.quota.unposted_usage import UnpostedUsage, unposted_usage
 from billing.tables.prices import PeriodClose
 from billing.wallets.owed import owed_by
 from core.clock import now_ms
 from core.configuration.settings import Settings
-from core.redis import redis_errors
 from core.redis.client import RedisClient
-from core.redis.pools import announced_pools
 from core.sql.database import Database
 from core.terminal.terminal import print_line
 
@@ -56,7 +52,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
         owner = await tenant_named(db, tenant)
         calendar = await calendar_of(db, owner)
         window = month_window(month, calendar, now_ms())
-        found = await _unposted(redis, owner.tenant_id, window.end_ms)
+        found = await usage_under_way(redis, Settings(), owner.tenant_id, window.end_ms)
         asked = CloseOptions(found, dry_run, force)
         closing = await close_period(db, owner, month_name(window, calendar), window, asked)
         return closing, calendar, await owed_by(db, owner.tenant_id)
@@ -73,17 +69,6 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
             f"{closing.month}: trued up by {to_display(closing.amount_nano)} in all, {state}", err=True
         )
         print_owed(owed_nano)
-
-
-async def _unposted(redis: RedisClient, tenant: str, before_ms: int) -> UnpostedUsage:
-    """Usage that is not posted yet, in all pools; what lapsed is none. That Redis is away is in it."""
-    settings, pools = Settings(), set[str]()
-    try:
-        await release_lapsed(Quota(redis, settings), settings, tenant)
-        pools = {settings.pool, *await announced_pools(redis, settings)}
-    except (redis_errors.RedisError, OSError):
-        pass  # the next look finds it out itself
-    return await unposted_usage(redis, pools, tenant, before_ms)
 
 
 @click.command("periods")

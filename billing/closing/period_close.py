@@ -16,7 +16,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.booking.write import advance_head, lock_heads, write
 from billing.closing.period_commitments import ZONES_APART_MS, commitments_in, first_owed_ms
-from billing.closing.period_gaps import gaps_text, how_to_close_gaps, period_gaps
+from billing.closing.period_gaps import PeriodGaps, gaps_text, how_to_close_gaps, period_gaps
 from billing.ledger.proofs import charge_proof
 from billing.ledger.rows import LineRow
 from billing.ledger.transactions import LineKind, TxnKind, entries_of, post
@@ -30,7 +30,7 @@ from billing.tables.ledger import LedgerHead, UsageLine
 from billing.tables.prices import Charge, PeriodClose
 from billing.tables.tenants import Tenant
 from core.clock import now_ms
-from core.errors import bad_request
+from core.errors import Refusal, Refused, bad_request
 from core.sql.database import Database, insert_rows
 
 
@@ -71,6 +71,20 @@ class CloseOptions:
     force: bool = False
 
 
+class MonthNotWhole(Refused):
+    """A month is not closed without force: some of its usage is under way. `lacks`: the facts of the gaps."""
+
+    def __init__(self, month: str, gaps: PeriodGaps) -> None:
+        self.lacks = gaps.facts()
+        super().__init__(
+            Refusal(
+                "bad_request",
+                f"{month} is not whole: {gaps_text(self.lacks)}. What to do: {how_to_close_gaps(gaps)}. "
+                "--force closes it without them, which it says for good: they go to the next month",
+            )
+        )
+
+
 async def close_period(
     db: Database, tenant: Tenant, month: str, window: PeriodWindow, asked: CloseOptions
 ) -> PeriodClosing:
@@ -109,10 +123,7 @@ async def _closing(
     lacks = await period_gaps(session, tenant_id, closing.period, found)
     closing.lacks = lacks.facts() if lacks else None
     if closing.lacks is not None and not force:
-        raise bad_request(
-            f"{month} is not whole: {gaps_text(closing.lacks)}. What to do: {how_to_close_gaps(lacks)}. "
-            "--force closes it without them, which it says for good: they go to the next month"
-        )
+        raise MonthNotWhole(month, lacks)
     late = await late_periods(session, tenant_id, closes, closes[-1].line_seq if closes else 0)
     for period in (*(PeriodWindow(each.start_ms, each.end_ms) for each in late), closing.period):
         _, results = await true_ups_in(session, tenant_id, period)

@@ -30,6 +30,7 @@ from billing.ledger.transactions import LineKind
 from billing.noisy.watch import NoisyWatch
 from billing.posting.background_work import run_beside
 from billing.posting.erased_users import redact
+from billing.posting.month_ends import close_months_forever
 from billing.posting.usage_stream import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quota.client import Quota
 from billing.reconciliation import run as reconciliation
@@ -378,6 +379,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                     "pool_meter": lambda: PoolMeter(db, redis, settings).run(stop),
                     "audit_heads": lambda: store_heads_forever(db, settings, stop),
                     "refusals": lambda: RefusalCounter(db, redis, settings).run(stop),
+                    "months": lambda: close_months_forever(db, redis, settings, stop),
                 }.items():
                     group.create_task(run_beside(operation, run, stop))
                 group.create_task(biller.run(stop))

@@ -1,6 +1,6 @@
 """A tenant whose days cost what a test says, at a moment that the test is in."""
 
-import time
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -26,7 +26,7 @@ class Moment:
 
     def monotonic(self) -> float:
         """Seconds that only rise."""
-        return time.monotonic()
+        return asyncio.get_running_loop().time()
 
     @property
     def unix_ms(self) -> int:

@@ -27,7 +27,9 @@ from billing.people.persons import create_member
 from billing.people.sign_in import SignIns
 from billing.posting.biller import main as biller_main
 from billing.posting.biller import post
+from billing.posting.month_ends import close_due_months
 from billing.tables.limits import Budget
+from billing.tables.prices import PeriodClose
 from billing.tables.tenants import UsageRow
 from billing.tables.wallets import BudgetAlert
 from billing.tenants.users import list_users
@@ -131,6 +133,21 @@ async def test_a_biller_books_labels(roles: str):
     async with owner.session() as session:
         (row,) = (await session.exec(select(UsageRow))).all()
     assert row.request_metadata == {"label": "x"}
+    await biller.close()
+    await owner.close()
+
+
+@pytest.mark.postgres
+async def test_a_biller_closes_months(roles: str, redis: Redis, settings: Settings):
+    """It writes what they book, and that they are closed."""
+    owner = Database(roles)
+    tenant = (await create_tenant(owner, "acme")).tenant_id
+    last_year = now_ms() - 366 * 86_400_000
+    biller = Database(as_role(roles, BILLER))
+    await post(biller, "default", [encode(an_event("r1", tenant, accepted_ms=last_year, ended_ms=last_year))])
+    assert await close_due_months(biller, redis, settings) == []
+    async with owner.session() as session:
+        assert len((await session.exec(select(PeriodClose))).all()) > 10
     await biller.close()
     await owner.close()
 
