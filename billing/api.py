@@ -84,6 +84,7 @@ from billing.requests.explain import (
     HeldBack,
     booked_of,
     held_back_of,
+    requests_shortened,
     tenants_with,
 )
 from billing.requests.find import billed_or_held, is_billed
@@ -365,6 +366,7 @@ __all__ = [
     "refusals_of",
     "release_lapsed",
     "requests_of",
+    "requests_shortened",
     "require_heads",
     "revoke_key",
     "rollbacks_of",

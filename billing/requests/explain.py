@@ -25,6 +25,7 @@ from billing.usage import RequestPhase
 from core.operations import MoneyAmount
 from core.sql.database import Database
 
+HEX_END = "g"  # behind all hex digits
 TENANTS_MAX = 10
 HELD_BACK_MAX = 100
 
@@ -138,6 +139,20 @@ async def tenants_with(db: Database, request_id: str) -> Sequence[str]:
         .join(UsageRow, col(UsageRow.tenant_id) == col(Tenant.tenant_id))
         .where(col(UsageRow.request_id) == request_id)
         .order_by(col(Tenant.tenant_id))
+        .limit(TENANTS_MAX)
+    )
+    async with db.session() as session:
+        return (await session.exec(statement)).all()
+
+
+async def requests_shortened(db: Database, begin: str, end: str) -> Sequence[tuple[str, str]]:
+    """Tenants and ids of billed requests whose id, of hex digits, begins and ends so. For operators."""
+    id = col(UsageRow.request_id)
+    statement = (
+        select(Tenant.tenant_id, id)
+        .join(UsageRow, col(UsageRow.tenant_id) == col(Tenant.tenant_id))
+        .where(id.between(begin, f"{begin}{HEX_END}"), id.endswith(end, autoescape=True))
+        .order_by(id, col(Tenant.tenant_id))
         .limit(TENANTS_MAX)
     )
     async with db.session() as session:

@@ -15,6 +15,7 @@ from billing.api import (
     NamedThing,
     ThingKind,
     list_tenants,
+    requests_shortened,
     tenant_names,
     tenants_holding,
     tenants_with,
@@ -30,6 +31,7 @@ from engine.queue import redis_keys
 
 HITS_MAX = 20
 BEGINNING_MAX = 8  # of a kind, so that none crowds the others out
+SHORTENED = re.compile(r"([0-9a-f]{8})(?:…|\.{2,3})([0-9a-f]{4})", re.ASCII)  # an id as pages show it
 REQUEST = re.compile(r"[A-Za-z0-9._-]{1,200}", re.ASCII)
 
 
@@ -61,7 +63,8 @@ class SearchQuestion(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             min_length=1,
             max_length=200,
-            description="An id, a name, a key's prefix, or the beginning of a name.",
+            description="An id, a name, a key's prefix, or the beginning of a name; a request's id also as "
+            "pages shorten it, like 01a21726…98b5.",
         ),
     ]
 
@@ -108,6 +111,8 @@ async def find_anything(look: Look, ask: SearchQuestion) -> SearchHits:
     if SearchKind.REQUEST in may and REQUEST.fullmatch(text):
         requests, unread = await _requests(look, text, bool(hits), unread)
         hits = requests + hits
+    if SearchKind.REQUEST in may and (short := SHORTENED.fullmatch(text)):
+        hits += await _shortened(look, *short.groups())
     for kind in kinds:
         if len(hits) < HITS_MAX:
             begins = await things_beginning(look.db, kind, text, BEGINNING_MAX + len(hits))
@@ -131,6 +136,18 @@ async def _requests(look: Look, id: str, else_found: bool, unread: str) -> tuple
         await look.watched(owner, id)
     hits = [SearchHit(SearchKind.REQUEST, id, id, owner, named.get(owner, owner)) for owner in owners]
     return hits, unread
+
+
+async def _shortened(look: Look, begin: str, end: str) -> list[SearchHit]:
+    """Requests in the books whose id pages shorten so; that staff found them is recorded."""
+    found = await requests_shortened(look.db, begin, end)
+    named = await tenant_names(look.db, [owner for owner, _ in found])
+    for owner, id in found:
+        await look.watched(owner, id)
+    return [
+        SearchHit(SearchKind.REQUEST, id, id, owner, named.get(owner, owner), exact=False)
+        for owner, id in found
+    ]
 
 
 async def _workers(look: Look, text: str) -> tuple[list[SearchHit], str]:

@@ -80,7 +80,7 @@ function SearchBox({ onClose }: { onClose: () => void }) {
           </div>
         ))}
       </div>
-      {!hits.length && <p className="search-none soft" role="status">{asking ? "Searching…" : "Nothing is called so. Names need their beginning, the id of a request is needed whole."}</p>}
+      {!hits.length && <p className="search-none soft" role="status">{asking ? "Searching…" : "Nothing is called so. Names need their beginning. The id of a request is needed whole, or of one that has ended as pages shorten it."}</p>}
       {command && <p className="search-none" role="status">This has no page yet. <code>{command}</code> shows it.</p>}
       <p className="search-foot soft"><kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>↵</kbd> open <kbd>esc</kbd> close</p>
     </div>

@@ -81,6 +81,20 @@ async def test_each_kind_is_found_by_what_people_have_of_it(stores: Stores) -> N
         assert await hits(stores, nothing) == [], nothing
 
 
+async def test_a_request_is_found_as_pages_shorten_its_id(stores: Stores) -> None:
+    """By the two ends of the id, typed or copied; that is recorded, too."""
+    (acme,) = [each.id for each in await hits(stores, "acme") if (each.kind, each.exact) == ("tenant", True)]
+    id = "01a21726-f58b-7e68-9c00-0000000098b5"
+    events = [an_event(each, acme) for each in (id, id.replace("98b5", "98b6"), id.replace("01a", "01b"))]
+    await post(stores.db, "default", [encode(each) for each in events])
+    for short in ("01a21726…98b5", "01a21726...98b5"):
+        (hit,) = await hits(stores, short)
+        assert (hit.kind, hit.id, hit.tenant_name, hit.exact) == ("request", id, "acme", False)
+    finds = [row.target for row in await list_rows(stores.db, acme) if row.action == "request.find"]
+    assert {*finds} == {id}
+    assert await hits(stores, "01a21726…0000") == []
+
+
 async def test_who_may_not_see_a_kind_does_not_find_it(stores: Stores) -> None:
     """Finance sees no users, keys and workers; members have no search."""
     found = {text: await hits(stores, text, Role.FINANCE) for text in ("ann", "acme", "node1-w1", "r-1")}
