@@ -124,6 +124,19 @@ def window_of_month(text: str, calendar: Calendar, field: str | None = None) -> 
         raise bad_request(f"{text!r} is no month: write it like 2026-10", field=field) from error
 
 
+def window_of_day(text: str, calendar: Calendar, field: str | None = None) -> PeriodWindow:
+    """Window of the day written as 2026-10-01, in the zone of its month. The first day of a month begins with
+    it, also after a move to another zone. Raises Refused (of the field). Pure."""
+    try:
+        day = date.fromisoformat(text)
+        month = month_number(day.year, day.month)
+        first_ms = calendar.window(month).start_ms
+        found = calendar.day_at(max(_midnight_ms(day, calendar.zone_of(month)), first_ms))
+        return PeriodWindow(first_ms, found.end_ms) if day.day == 1 else found
+    except (ValueError, OverflowError) as error:
+        raise bad_request(f"{text!r} is no day: write it like 2026-10-01", field=field) from error
+
+
 def zone_named(name: str) -> ZoneInfo:
     """The time zone of an IANA name. Raises ValueError where there is none."""
     try:

@@ -45,6 +45,7 @@ COMMAND_LINES = {
     "projects": "Projects of a tenant.",
     "cost-centers": "Cost centers of a tenant: who pays for a project.",
     "spend": "A tenant's money as its portal shows it: what a month costs, why, and how long money lasts.",
+    "charges": "Charges explained: a day by its groups, a group by its requests, a request by its lines.",
     "usage": "Usage and charges: by project, cost center, user, key, model, pool or day.",
     "chargeback": "A tenant's month by any two facts: cost center, project, user, key, model, pool.",
     "users": "Users of a tenant, by the names that the tenant gives them.",

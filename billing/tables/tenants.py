@@ -217,6 +217,9 @@ class Price(TableBase, table=True):
     request_nano: int = Field(default=0, sa_type=BigInteger)
 
 
+ENDED_HOUR = "(ended_ms / 3600000)"  # as the index of the dearest of an hour has it
+
+
 class UsageRow(TableBase, table=True):
     """One ended request, posted once: the primary key makes a second delivery harmless. `words_proof`: of its
     erasable facts (billing/ledger/proofs.py). `safety_verdicts`: counts by category and action, of the policy
@@ -233,6 +236,13 @@ class UsageRow(TableBase, table=True):
         Index("ix_usage_event_accepted", "tenant_id", "accepted_ms"),
         Index("ix_usage_event_ended", "ended_ms", "code"),
         Index("ix_usage_event_user", "tenant_id", "user_id", "ended_ms"),
+        Index(
+            "ix_usage_event_cost",
+            *("tenant_id", "key_id", "model"),
+            text(ENDED_HOUR),
+            "cost_nano",
+            "ended_ms",
+        ),
     )
 
     tenant_id: str = Field(primary_key=True)

@@ -46,6 +46,8 @@ def _usage() -> None:
     op.create_index("ix_usage_event_ended", "usage_event", ["ended_ms", "code"])
     op.create_index("ix_usage_event_tenant_ended", "usage_event", ["tenant_id", "ended_ms", "code"])
     op.create_index("ix_usage_event_user", "usage_event", ["tenant_id", "user_id", "ended_ms"])
+    dearest = ("tenant_id", "key_id", "model", sa.text("(ended_ms / 3600000)"), "cost_nano", "ended_ms")
+    op.create_index("ix_usage_event_cost", "usage_event", list(dearest))
     found = "CAST(safety_verdicts AS TEXT) <> '{}'"
     partial_index("ix_usage_event_verdicts", "usage_event", ["tenant_id", "ended_ms"], found)
     op.create_table(
