@@ -6,10 +6,12 @@ from typing import Literal
 import pytest
 import pytest_asyncio
 from playwright.async_api import ViewportSize, expect
+from sqlmodel import col, select
 
 from billing.seeding.fill import seed_settings
 from billing.seeding.shapes import SeedShape
 from billing.seeding.usage_posting import post_seeded_usage
+from billing.tables.tenants import UsageRow
 from chaos.bench.console_pages import change_theme, console_pages, show
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -47,8 +49,11 @@ async def test_each_page_keeps_the_policy_in_both_themes_at_both_widths(
     page = watched.page
     await expect(page.get_by_role("button", name="Account of").first).to_be_visible()
     faults: list[str] = []
+    async with sqlite.session() as session:
+        ended = select(UsageRow.request_id).where(col(UsageRow.tenant_id) == tenant).limit(1)
+        named = {"request": (await session.exec(ended)).one()}
     for each in PAGES:
-        await show(page, portal + each.address({}))
+        await show(page, portal + each.address(named))
         for width in (WIDE, PHONE):
             await page.set_viewport_size(width)
             for scheme in THEMES:

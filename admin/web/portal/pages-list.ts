@@ -1,10 +1,11 @@
 // The portal's pages, as the sidebar and the keys know them. `needs`: operations, one of which a member must have.
 
-import { ChartColumn, FolderTree, Gauge, Grid2x2, KeyRound, ListTree, ScrollText, Shield, UserRound, Users } from "lucide-react";
+import { ChartColumn, FileSearch, FolderTree, Gauge, Grid2x2, KeyRound, ListTree, ScrollText, Shield, UserRound, Users } from "lucide-react";
 import type { PageEntry } from "../shared/shell-parts";
 
 export const PAGES: readonly PageEntry[] = [
   { group: "Money", title: "Spend", to: "/spend", icon: ChartColumn, needs: "spend.summary", key: "s" },
+  { group: "Money", title: "Explain a charge", to: "/explain", icon: FileSearch, needs: ["charges.day", "charges.explain"], key: "e" },
   { group: "Money", title: "Chargeback", to: "/chargeback", icon: Grid2x2, needs: "chargeback.report", key: "c" },
   { group: "Usage", title: "Requests", to: "/requests", icon: ListTree, needs: "requests.find", key: "r" },
   { group: "Access", title: "Keys", to: "/keys", icon: KeyRound, needs: "keys.list", key: "k" },

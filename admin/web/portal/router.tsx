@@ -6,6 +6,7 @@ import { NotThere, useSeen, WentWrong } from "../shared/shell-parts";
 import { keySearchOf } from "./pages/keys/search-params";
 import { projectSearchOf } from "./pages/projects/search-params";
 import { userSearchOf } from "./pages/users/search-params";
+import { explainSearchOf } from "./pages/explain/search";
 import { PAGES } from "./pages-list";
 import { reportOf } from "./pages/chargeback/search";
 import { spendSearchOf } from "./pages/spend/search";
@@ -33,6 +34,19 @@ const requests = createRoute({
   path: "/requests",
   validateSearch: filterOf,
   component: lazyRouteComponent(() => import("./pages/requests/requests"), "RequestsPage"),
+});
+
+const request = createRoute({
+  getParentRoute: () => root,
+  path: "/requests/$request",
+  component: lazyRouteComponent(() => import("./pages/explain/request"), "RequestPage"),
+});
+
+const explain = createRoute({
+  getParentRoute: () => root,
+  path: "/explain",
+  validateSearch: explainSearchOf,
+  component: lazyRouteComponent(() => import("./pages/explain/explain"), "ExplainPage"),
 });
 
 const keys = createRoute({
@@ -88,7 +102,7 @@ const chargeback = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, spend, chargeback, requests, limits, safety, audit, keys, projects, users, members]),
+  routeTree: root.addChildren([home, spend, explain, chargeback, requests, request, limits, safety, audit, keys, projects, users, members]),
   basepath: "/portal",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

@@ -1,8 +1,8 @@
 // A request's life as a waterfall: step, why, bar, when it began, how long it took. Waiting is hatched, moving
 // striped, an instant a diamond: the shape says it before the colour does.
 
-import { decimal, NOBODY_KNOWS } from "../shared/format";
-import type { Life, LifeStep } from "./request-life";
+import { decimal, NOBODY_KNOWS } from "../format";
+import type { Life, LifeStep } from "./life";
 import "./waterfall.css";
 
 export function Waterfall({ life }: { life: Life }) {

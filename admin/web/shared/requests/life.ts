@@ -1,8 +1,8 @@
 // A request's life as steps on a line of time, and as a sentence. Pure.
 
-import type { Schemas } from "../shared/api";
-import { count, decimal } from "../shared/format";
-import { endWord } from "../shared/requests/words";
+import type { Schemas } from "../api";
+import { count, decimal } from "../format";
+import { endWord } from "./words";
 
 export type StepKind = "instant" | "waited" | "prefill" | "decode" | "moved";
 /** `at` and `took` are ms since it was accepted; `took` null: an instant, of which nobody measured how long it took.
