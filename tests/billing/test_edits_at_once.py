@@ -43,6 +43,7 @@ from billing.tables.tenants import (
 from billing.tables.wallets import AlertTarget, Wallet
 from billing.tenants import key_links, keys, tenancy, users
 from billing.tenants.cost_centers import charge_project_to, create_cost_center
+from billing.tenants.key_edits import write_key_edit
 from billing.tenants.pool_terms import change_terms
 from billing.wallets.owed import OwedTerm, set_owed_term
 from billing.wallets.wallets import NewGrant, grant, set_low_percents
@@ -281,6 +282,16 @@ async def api_keys(on: Edited) -> None:
     assert len(await on.rows(ApiKey)) == 3
 
 
+async def edits_of_a_key(on: Edited) -> None:
+    """Each keeps what the other one gave: a name, or scopes."""
+    key, _ = await keys.create_key(on.db, on.tenant.tenant_id, on.project)
+    facts: list[dict[str, Any]] = [{"name": "web"}, {"scopes": ["chat", "requests:read"]}]
+    await on.at_once(lambda n: write_key_edit(on.db, on.tenant.tenant_id, key.id, **facts[n % 2]))
+    (row,) = await on.rows(ApiKey)
+    assert (row.name, row.scopes) == ("web", ["chat", "requests:read"])
+    assert len(await on.audited("key.edit")) == 2  # the others changed nothing
+
+
 async def rotating_and_revoking_a_key(on: Edited) -> None:
     """What is revoked first is not rotated any more."""
     key, _ = await keys.create_key(on.db, on.tenant.tenant_id, on.project)
@@ -360,6 +371,7 @@ EDITS = (
     projects,
     cost_centers,
     api_keys,
+    edits_of_a_key,
     rotating_and_revoking_a_key,
     people,
     links,

@@ -38,8 +38,8 @@ class PortalOfAcme:
     stores: Stores
     tenant: str
 
-    async def use(self, key: str, *ago_ms: int) -> None:
-        """Post requests of a key that ended so long ago."""
+    async def use(self, key: str, *ago_ms: int, output: int = 7) -> None:
+        """Post requests of a key that ended so long ago, of so many tokens."""
         now = self.stores.now_ms()
         listed = (await answer_of(keys.list_keys, self.stores, OWNER, ListKeys(tenant="acme"))).items
         row = next(each for each in listed if key in (each.key, each.name))
@@ -53,6 +53,7 @@ class PortalOfAcme:
                 accepted_ms=at - 9,
                 first_token_ms=at - 5,
                 ended_ms=at,
+                output_text=output,
             )
             for at in times
         ]

@@ -118,6 +118,33 @@ async def test_of_two_who_edit_a_key_at_once_the_second_keeps_what_they_typed(
     assert (watched.errors, watched.strangers) == ([], [])
 
 
+async def test_what_keys_spent_adds_up_to_the_month(open_page: OpenPage, acme: PortalOfAcme):
+    """In cents, half to even, once a cell: what then lacks is a row. A key that ended this month is one too,
+    and a rotated one is added to its successor."""
+    for key in ("support-bot prod", ARABIC, "idle"):  # 0.0148009 each
+        await acme.use(key, 0, output=37_000)
+    listed = (await answer_of(keys.list_keys, acme.stores, OWNER, ListKeys(tenant="acme"))).items
+    ids = {key.name: key.key for key in listed}
+    rotate, revoke = (
+        keys.RotateKey(tenant="acme", key=ids["support-bot prod"]),
+        keys.NameKey(tenant="acme", key=ids["idle"]),
+    )
+    await answer_of(keys.rotate_key, acme.stores, OWNER, rotate, WHY)
+    await answer_of(keys.revoke_key, acme.stores, OWNER, revoke, WHY)
+    watched = await acme.opened(open_page, "keys", viewport=WIDE)
+    table = watched.page.get_by_role("table", name="Keys")
+    for name, cents in (
+        ("support-bot prod", "0.01"),
+        (ARABIC, "0.01"),
+        ("Ended keys", "0.01"),
+        ("Rounding to cents", "0.01"),
+        ("Month to date", "0.04"),
+    ):
+        row = table.get_by_role("row").filter(has_text=name)
+        await expect(row.get_by_role("cell").nth(5)).to_have_text(cents)
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
 async def test_who_only_reads_is_told_whom_to_ask(open_page: OpenPage, acme: PortalOfAcme):
     """Finance sees what keys spent and no button; a developer makes keys and sees no money."""
     await staff_code(acme.stores.settings, acme.stores.db, "Ada", Role.ADMIN, acme.tenant)
