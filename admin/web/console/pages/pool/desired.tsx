@@ -72,7 +72,7 @@ function Resize({ desired, onClose }: { desired: Desired; onClose: () => void })
       reread={() => readOf(desired.pool)}
       overwrites={resizedMeanwhile}
       typed={workers === null || workers === desired.workers ? "" : JSON.stringify({ workers })}
-      send={async (how) => answered(api.PUT("/api/pools/{pool}/workers", { params: { path, ...terms({ ...how, tag: how.tag ?? (await read) }) }, body: { workers: workers ?? 0, reason: how.reason } }))}
+      send={async (how) => answered(api.PUT("/api/pools/{pool}/workers", { params: { path, ...terms({ ...how, tag: how.dryRun ? undefined : (how.tag ?? (await read)) }) }, body: { workers: workers ?? 0, reason: how.reason } }))}
       preview={(would) => <Facts boxed label="What changes" facts={[["Workers", `${count(desired.workers)} → ${count(would.workers)}`], ["Of fewer", "the last ones drain: what they have goes on elsewhere"]]} />}
     >
       {(errorOf) => <TextInput label="Desired workers" description={`Now ${count(desired.workers)}.`} inputMode="numeric" value={text} onChange={(event) => setText(event.currentTarget.value)} error={workers === null ? "A whole number, like 2." : errorOf("workers")} data-autofocus />}
