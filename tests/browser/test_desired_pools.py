@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from billing.api import OperationActor, Stores, Terms
+from billing.api import OperationActor, Stores, Terms, create_tenant
 from billing.operations.desired_pools import ResizePool, resize_pool
 from billing.pools import FleetNode, PoolRow, create_pool, read_pools
 from billing.unit_of_work.perform import answer_of
@@ -29,6 +29,8 @@ async def test_a_pool_is_made_resized_drained_and_deleted(
     """Each with its reason, and what the fleet should make of it is in SQL at once. An unknown model is told
     beside its field; a pool with requests is drained, and deleted once they have ended."""
     await add_model(sqlite, "smollm2")
+    for name in ("acme", "globex"):
+        await create_tenant(sqlite, name)
     code = await staff_code(settings, sqlite)
     watched = await open_page(f"{console}/healthz", own=True)
     page = watched.page
@@ -36,6 +38,11 @@ async def test_a_pool_is_made_resized_drained_and_deleted(
     await page.get_by_role("button", name="Create pool").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Name").fill("eu-1")
+    offered = dialog.locator("datalist option")
+    await dialog.get_by_label("Tenant").fill("glob")
+    await expect(offered).to_have_count(1)
+    await expect(offered).to_have_attribute("value", "globex")
+    await dialog.get_by_label("Tenant").fill("")
     await dialog.get_by_label("Model").fill("nosuch")
     await dialog.get_by_label("Reason").fill("acme grows")
     await expect(dialog.get_by_text("nosuch")).to_be_visible()
