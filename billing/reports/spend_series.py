@@ -4,7 +4,7 @@ The database finds the groups and adds up the rest, so that an answer is small w
 million users are five of them, "other" and those of nobody.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from sqlmodel import func
 
 from billing.periods import PeriodWindow
 from billing.reports.usage_pages import parts_of, widen_room
-from billing.reports.usage_questions import BRIEF, OTHERS, UsageBucket, UsageQuestion
+from billing.reports.usage_questions import BRIEF, UsageBucket, UsageQuestion
 from billing.tables.ledger import LedgerHead
 from core.sql.database import Database
 
@@ -31,6 +31,10 @@ class SpendSums(NamedTuple):
         """Their sum."""
         return SpendSums(self.amount_nano + other.amount_nano, self.tokens + other.tokens)
 
+    def less(self, other: "SpendSums") -> "SpendSums":
+        """What is left without the other."""
+        return SpendSums(self.amount_nano - other.amount_nano, self.tokens - other.tokens)
+
 
 @dataclass(frozen=True)
 class SeriesGroup:
@@ -38,7 +42,12 @@ class SeriesGroup:
 
     id: str
     month: SpendSums
-    days: dict[int, SpendSums] = field(default_factory=dict[int, SpendSums])
+    days: Mapping[int, SpendSums] = field(default_factory=dict[int, SpendSums])
+
+    def with_day(self, day: int, sums: SpendSums) -> "SeriesGroup":
+        """With these sums added to a day, and to the month."""
+        days = {**self.days, day: self.days.get(day, SpendSums()).plus(sums)}
+        return SeriesGroup(self.id, self.month.plus(sums), days)
 
 
 @dataclass(frozen=True)
@@ -56,12 +65,13 @@ class DailySeries:
     @classmethod
     def empty(cls) -> "DailySeries":
         """Nothing at all."""
-        return assembled((), 0, (), 0)
+        return assembled((), 0, (), {}, 0)
 
 
 async def daily_series(db: Database, question: UsageQuestion, since_ms: int) -> DailySeries:
     """Read a window's days by one fact (`question.by`). `days` has totals from `since_ms` on."""
     earlier = PeriodWindow(min(since_ms, question.window.start_ms), question.window.end_ms)
+    by_day = replace(question, bucket=UsageBucket.DAY)
     async with db.snapshot() as session:
         connection = await session.connection()
         await widen_room(connection, db.dialect)
@@ -69,34 +79,50 @@ async def daily_series(db: Database, question: UsageQuestion, since_ms: int) -> 
         seqs = head.line_seq, head.rolled_seq
         ranked: list[Any] = list((await connection.execute(_ranked(question, seqs))).all())
         shown = tuple(str(row.group0) for row in ranked if row.group0 != NOBODY)[:TOP]
-        by_day = replace(question, window=earlier, bucket=UsageBucket.DAY, only=(*shown, NOBODY))
-        rows: list[Any] = list((await connection.execute(_by_day(by_day, seqs))).all())
+        named = replace(by_day, where={question.by[0]: (*shown, NOBODY)})
+        rows: list[Any] = list((await connection.execute(_by_day(named, seqs))).all())
+        every = replace(by_day, window=earlier, by=())
+        totals: list[Any] = list((await connection.execute(_by_day(every, seqs))).all())
     groups = int(ranked[0].groups) if ranked else 0
-    sums = [
-        (int(day), str(id), SpendSums(int(nano or 0), int(tokens or 0))) for day, id, nano, tokens in rows
-    ]
-    return assembled(shown, groups, sums, question.window.start_ms)
+    sums = [(int(day), str(id), _sums(nano, tokens)) for day, id, nano, tokens in rows]
+    days = {int(day): _sums(nano, tokens) for day, nano, tokens in totals}
+    return assembled(shown, groups, sums, days, question.window.start_ms)
 
 
 def assembled(
-    shown: Sequence[str], groups: int, rows: Sequence[tuple[int, str, SpendSums]], start_ms: int
+    shown: Sequence[str],
+    groups: int,
+    rows: Sequence[tuple[int, str, SpendSums]],
+    days: Mapping[int, SpendSums],
+    start_ms: int,
 ) -> DailySeries:
-    """The series of rows of (day, group, sums), in which OTHERS is the group of all that are not shown.
+    """The series of rows of (day, group, sums) and the totals of days: what is of no row is of other groups.
     `groups`: how many have anything, nobody's apart. Days before `start_ms` are of `days` alone. Pure."""
-    found = {id: SeriesGroup(id, SpendSums()) for id in (*shown, NOBODY, OTHERS)}
-    days: dict[int, SpendSums] = {}
-    total = SpendSums()
+    found = {id: SeriesGroup(id, SpendSums()) for id in (*shown, NOBODY)}
+    others = SeriesGroup("", SpendSums(), {day: sums for day, sums in days.items() if day >= start_ms})
     for day, id, sums in rows:
-        days[day] = days.get(day, SpendSums()).plus(sums)
-        if day < start_ms:
-            continue
-        group = found[id]
-        group.days[day] = group.days.get(day, SpendSums()).plus(sums)
-        found[id] = replace(group, month=group.month.plus(sums))
-        total = total.plus(sums)
+        found[id] = found[id].with_day(day, sums)
+        others = others.with_day(day, SpendSums(-sums.amount_nano, -sums.tokens))
+    total = SpendSums()
+    for day, sums in days.items():
+        total = total.plus(sums) if day >= start_ms else total
+    month = total
+    for each in found.values():
+        month = month.less(each.month)
     nobody = found[NOBODY] if any(sums != SpendSums() for sums in found[NOBODY].days.values()) else None
-    top = [found[id] for id in shown]
-    return DailySeries(top, nobody, found[OTHERS], max(0, groups - len(shown)), total, days)
+    return DailySeries(
+        top=[found[id] for id in shown],
+        nobody=nobody,
+        others=replace(others, month=month),
+        more=max(0, groups - len(shown)),
+        total=total,
+        days=dict(days),
+    )
+
+
+def _sums(nano: Any, tokens: Any) -> SpendSums:
+    """Postgres' sums are decimals."""
+    return SpendSums(int(nano or 0), int(tokens or 0))
 
 
 def _ranked(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
@@ -112,10 +138,10 @@ def _ranked(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
 
 
 def _by_day(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
-    """Rows of (day, group, nano, tokens)."""
+    """Rows of (day, group, nano, tokens); of a question without a fact without the group."""
     parts = _parts(question, seqs)
-    sums = func.sum(parts.c.amount_nano), func.sum(parts.c.tokens)
-    return select(parts.c.bucket, parts.c.group0, *sums).group_by(parts.c.bucket, parts.c.group0)
+    groups = [parts.c.bucket, *([parts.c.group0] if question.by else [])]
+    return select(*groups, func.sum(parts.c.amount_nano), func.sum(parts.c.tokens)).group_by(*groups)
 
 
 def _parts(question: UsageQuestion, seqs: tuple[int, int]) -> Any:

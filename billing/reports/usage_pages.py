@@ -17,7 +17,6 @@ from billing.ledger.transactions import MEASURES
 from billing.periods import HOUR_MS, PeriodWindow
 from billing.reports.usage_questions import (
     BRIEF,
-    OTHERS,
     Facet,
     PagePosition,
     UsageBucket,
@@ -159,16 +158,18 @@ def _overlap(one: PeriodWindow, other: PeriodWindow) -> PeriodWindow:
 
 
 def _hours_of(question: UsageQuestion) -> type[RollupHour | RollupPrice]:
-    """The rollups to read: of models alone there are far fewer rows by price."""
-    alone = question.brief and question.by == (Facet.MODEL,) and not question.where
-    return RollupPrice if alone and question.project is None else RollupHour
+    """The rollups to read: of models and of all there are far fewer rows by price."""
+    facets = {*question.by, *question.where}
+    return (
+        RollupPrice if question.brief and question.project is None and facets <= {Facet.MODEL} else RollupHour
+    )
 
 
 def _of_hours(question: UsageQuestion, after: PagePosition | None, *where: Any) -> Any:
     table = _hours_of(question)
     priced = table is RollupPrice
     of = {Facet.MODEL: RollupPrice.model} if priced else OF_HOURS
-    columns, at = _told_apart(question, of), f"{table.__tablename__}.hour_ms"
+    columns, at = [of[each] for each in question.by], f"{table.__tablename__}.hour_ms"
     groups, chosen = _groups(question, at, at, columns), _chosen(question, after, of)
     sums = _priced_sums() if priced else _hour_sums(question.brief)
     statement = select(*groups, *sums).where(col(table.tenant_id) == question.tenant_id, *where, *chosen)
@@ -190,7 +191,7 @@ def _priced_sums() -> list[Any]:
 
 
 def _of_lines(question: UsageQuestion, after: PagePosition | None, sign: int, *where: Any) -> Any:
-    columns = _told_apart(question, OF_LINES)
+    columns = [OF_LINES[each] for each in question.by]
     groups = _groups(question, "usage_line.ended_ms", LINE_HOUR, columns)
     first_line = col(UsageLine.number) == 0
     counted: dict[str, Any] = {
@@ -208,13 +209,6 @@ def _of_lines(question: UsageQuestion, after: PagePosition | None, sign: int, *w
         col(UsageLine.tenant_id) == question.tenant_id, *where, *chosen
     )
     return statement.group_by(*(literal_column(each.name) for each in groups))
-
-
-def _told_apart(question: UsageQuestion, columns: dict[Facet, Any]) -> list[Any]:
-    told = [columns[each] for each in question.by]
-    if question.only is not None:
-        told[0] = case((told[0].in_(question.only), told[0]), else_=OTHERS)
-    return told
 
 
 def _groups(question: UsageQuestion, at: str, hour: str, columns: Sequence[Any]) -> list[Any]:

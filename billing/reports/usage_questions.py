@@ -15,7 +15,6 @@ from billing.periods import FIRST_MS, HOUR_MS, LAST_MS, Calendar, PeriodWindow
 BY_MAX = 2
 DAY_MS = 24 * HOUR_MS
 DAYS_MAX = 400
-OTHERS = "\x01"  # no name: a group of all that are not told apart
 BRIEF = ("amount_nano", "tokens")
 FINE_DAYS_MAX = 32  # by the hour, or by what is read from lines
 
@@ -50,9 +49,8 @@ class UsageBucket(StrEnum):
 @dataclass(frozen=True)
 class UsageQuestion:
     """`where`: allowed values of each of these facts. `project`: the only one that the caller may see, None:
-    all. `only_amounts`: groups without a cost are left out. `only`: values of the first fact that are told
-    apart, None: all; the others are one group, OTHERS. `brief`: only the sums BRIEF,
-    as each costs time."""
+    all. `only_amounts`: groups without a cost are left out. `brief`: only the sums
+    BRIEF, as each costs time."""
 
     tenant_id: str
     window: PeriodWindow
@@ -62,7 +60,6 @@ class UsageQuestion:
     where: Mapping[Facet, tuple[str, ...]] = field(default_factory=dict[Facet, tuple[str, ...]])
     project: str | None = None
     only_amounts: bool = False
-    only: tuple[str, ...] | None = None
     brief: bool = False
 
     @property

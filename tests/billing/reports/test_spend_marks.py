@@ -18,7 +18,6 @@ from billing.reports.spend_marks import (
     lettered,
 )
 from billing.reports.spend_series import NOBODY, SpendSums, assembled
-from billing.reports.usage_questions import OTHERS
 
 FIRST = date(2026, 11, 1)
 
@@ -99,18 +98,14 @@ def test_letters_go_by_day_and_small_reasons_are_counted() -> None:
 
 def test_a_series_is_made_of_rows_whatever_order_they_come_in() -> None:
     """Others and nobody are apart; days before the month count for comparison alone."""
-    rows = [
-        (2, "a", SpendSums(5, 50)),
-        (1, OTHERS, SpendSums(3, 30)),
-        (2, NOBODY, SpendSums(1, 0)),
-        (0, "a", SpendSums(100, 1)),
-        (1, "a", SpendSums(-2, 0)),
-    ]
-    found = assembled(["a"], 4, rows, 1)
+    rows = [(2, "a", SpendSums(5, 50)), (2, NOBODY, SpendSums(1, 0)), (1, "a", SpendSums(-2, 0))]
+    days = {0: SpendSums(100, 1), 1: SpendSums(1, 30), 2: SpendSums(6, 50)}
+    found = assembled(["a"], 4, rows, days, 1)
     assert (found.top[0].month, found.top[0].days) == (SpendSums(3, 50), {2: (5, 50), 1: (-2, 0)})
     assert (found.more, found.others.month, found.total) == (3, SpendSums(3, 30), SpendSums(7, 80))
+    assert found.others.days == {1: (3, 30), 2: (0, 0)}
     assert found.nobody is not None
-    assert found.days == {0: (100, 1), 1: (1, 30), 2: (6, 50)}
+    assert found.days == days
 
 
 def test_the_cache_saves_by_version_and_what_has_no_price_is_said() -> None:

@@ -99,9 +99,11 @@ function placed(marks: readonly BarMark[], days: readonly BarDay[], x: Scale, y:
     const day = days[mark.day];
     if (!day) continue;
     const at = x(mark.day);
-    const near = found.filter((other) => Math.abs(other.x - at) < MARK);
-    const highest = Math.min(y(summed(day, (value) => value > 0)) - 12, ...near.map((other) => other.y - MARK));
-    found.push({ letter: mark.letter, x: at, y: Math.max(9, highest) });
+    let height = y(summed(day, (value) => value > 0)) - 12;
+    for (const other of found.toSorted((one, another) => another.y - one.y)) {
+      if (Math.abs(other.x - at) < MARK && Math.abs(other.y - height) < MARK) height = other.y - MARK;
+    }
+    found.push({ letter: mark.letter, x: at, y: Math.max(9, height) });
   }
   return found;
 }
