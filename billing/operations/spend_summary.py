@@ -94,7 +94,7 @@ class SpendSummary(msgspec.Struct, frozen=True, kw_only=True):
     "GET /tenants/{tenant}/spend",
     may=STAFF | PAYERS,
     uses=Uses(
-        reads="tenant price_book period_close rollup_hour charge budget tenant_user project "
+        reads="tenant price_book period_close rollup_price charge budget tenant_user project "
         f"wallet wallet_grant wallet_owed {SPENDING}",
         keys=MONEY_COUNTS,
     ),

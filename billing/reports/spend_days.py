@@ -1,7 +1,7 @@
 """Costs of a tenant's days, by the hour, in one or two queries however many days there are. Reads only.
 
-Hours come from the rollups. Where a day begins within an hour (zones of half hours), that hour's parts come
-from its lines.
+Hours come from the rollups by price, which have the fewest rows. Where a day begins within an hour (zones of
+half hours), that hour's parts come from its lines.
 """
 
 from bisect import bisect_right
@@ -14,7 +14,7 @@ from sqlalchemy import and_, func, or_, select
 from sqlmodel import col
 
 from billing.periods import HOUR_MS, Calendar, PeriodWindow
-from billing.tables.ledger import RollupHour, UsageLine
+from billing.tables.ledger import RollupPrice, UsageLine
 from core.sql.database import Database
 
 MINUTE_MS = 60_000
@@ -82,9 +82,9 @@ def add_costs(days: Sequence[SpentDay], costs: Iterable[tuple[int, int]]) -> Non
 
 
 async def _of_hours(db: Database, tenant_id: str, window: PeriodWindow) -> list[tuple[int, int]]:
-    hour, first = col(RollupHour.hour_ms), window.start_ms - window.start_ms % HOUR_MS
-    statement: Any = select(hour, func.sum(col(RollupHour.amount_nano))).where(
-        col(RollupHour.tenant_id) == tenant_id, hour >= first, hour < window.end_ms
+    hour, first = col(RollupPrice.hour_ms), window.start_ms - window.start_ms % HOUR_MS
+    statement: Any = select(hour, func.sum(col(RollupPrice.amount_nano))).where(
+        col(RollupPrice.tenant_id) == tenant_id, hour >= first, hour < window.end_ms
     )
     return await _read(db, statement.group_by(hour))
 

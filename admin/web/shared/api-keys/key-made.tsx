@@ -1,14 +1,14 @@
 // A key that was made just now: its secret, which is shown this once, programs that use it, and whether one did.
 
-import { Button, Tabs } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useEffect, useRef, useState, type ReactNode } from "react";
-import { CopyButton } from "../components/command";
 import { StateShape } from "../components/state";
 import { api, answered, type Schemas } from "../api";
 import { clock } from "../format";
 import { useLive } from "../live";
 import { useSession } from "../session";
-import { LANGUAGES, noteOf, shortSecret, snippetOf, type Language } from "./snippets";
+import { Programs } from "./programs";
+import { shortSecret } from "./snippets";
 import "./api-keys.css";
 
 type NewKey = Schemas["NewKey"];
@@ -41,22 +41,10 @@ function Secret({ secret }: { secret: string }) {
 }
 
 function Snippets({ gateway, secret, tenant }: { gateway: string; secret: string; tenant: string }) {
-  const [language, setLanguage] = useState<Language>("Python");
   return (
     <div className="key-snippets">
       <p className="soft">Try it. The address is that of <bdi>{tenant}</bdi>:</p>
-      <Tabs color="var(--accent)" value={language} onChange={(value) => setLanguage(value as Language)}>
-        <Tabs.List>
-          {LANGUAGES.map((each) => <Tabs.Tab key={each} value={each}>{each}</Tabs.Tab>)}
-          <span className="key-copy"><CopyButton text={snippetOf(language, gateway, secret)} of="the program, with the whole key" /></span>
-        </Tabs.List>
-        {LANGUAGES.map((each) => (
-          <Tabs.Panel key={each} value={each}>
-            <pre tabIndex={0} role="group" aria-label={`${each} program`}>{snippetOf(each, gateway, shortSecret(secret))}</pre>
-            {noteOf(each) && <p className="note">{noteOf(each)}</p>}
-          </Tabs.Panel>
-        ))}
-      </Tabs>
+      <Programs gateway={gateway} secret={secret} shown={shortSecret(secret)} of="the program, with the whole key" />
     </div>
   );
 }

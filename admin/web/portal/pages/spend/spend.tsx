@@ -11,13 +11,14 @@ import { useAge, useLive } from "../../../shared/live";
 import { sentence } from "../../../shared/words";
 import { useTenant } from "../../tenant";
 import { CacheSection } from "./cache";
+import { monthName } from "./months";
 import { FirstCall } from "./new-tenant";
 import { spendSearchOf, type SpendSearch } from "./search";
 import { UsedUp } from "./used-up";
 import { WhereSection } from "./where";
 import { WhySection } from "./why";
 import { WillItLast } from "./will-it-last";
-import { about, dayAndMonth, isNew, leadOf, limitOf, localMoment, monthAfter, monthBudget, monthName, spentNote, type Summary } from "./words";
+import { about, dayAndMonth, isNew, leadOf, limitOf, localMoment, monthAfter, monthAndYear, monthBudget, spentNote, type Summary } from "./words";
 import "./spend.css";
 
 const route = getRouteApi("/spend");
@@ -63,7 +64,7 @@ export function SpendPage() {
 }
 
 function Head({ summary }: { summary: Summary }) {
-  const name = monthName(summary.month, true);
+  const name = monthAndYear(summary.month);
   return (
     <div className="page-head">
       <h1 className="page-title">Spend</h1>
@@ -77,7 +78,7 @@ function Head({ summary }: { summary: Summary }) {
 }
 
 function MonthLink({ month, shape }: { month: string; shape: React.ReactNode }) {
-  return <Link className="month-link" to="/spend" search={(was) => ({ ...was, month, day: undefined }) as never} aria-label={monthName(month, true)}>{shape}</Link>;
+  return <Link className="month-link" to="/spend" search={(was) => ({ ...was, month, day: undefined }) as never} aria-label={monthAndYear(month)}>{shape}</Link>;
 }
 
 /** Currency, zone and freshness, once for all the page. In red where the last figures stay. */

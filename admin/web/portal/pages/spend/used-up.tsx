@@ -5,7 +5,8 @@ import { Link } from "@tanstack/react-router";
 import { CircleAlert } from "lucide-react";
 import { money, type Money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
-import { limitOf, monthName, usedUp, type SpendBudget, type Summary } from "./words";
+import { monthName } from "./months";
+import { limitOf, usedUp, type SpendBudget, type Summary } from "./words";
 
 export function UsedUp({ summary }: { summary: Summary }) {
   return usedUp(summary).map((budget) => <UsedUpBudget key={`${budget.budget} ${budget.of}`} budget={budget} summary={summary} />);

@@ -5,7 +5,8 @@ import { useState } from "react";
 import { PathChart, type PathBand, type PathSeries } from "../../../shared/components/path-chart";
 import { Section } from "../../../shared/components/section";
 import { money, type Money } from "../../../shared/format";
-import { crossingWords, daysBetween, limitOf, monthAfter, monthBudget, monthName, ordinal, type Summary } from "./words";
+import { monthName } from "./months";
+import { crossingWords, daysBetween, limitOf, monthAfter, monthBudget, ordinal, type Summary } from "./words";
 
 type Sums = readonly (Money | null)[];
 type MonthPath = { days: string[]; booked: Sums; expected: Sums; low: Sums; high: Sums; before: Sums };

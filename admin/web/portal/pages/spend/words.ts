@@ -2,6 +2,7 @@
 
 import type { Schemas } from "../../../shared/api";
 import { money, NOBODY_KNOWS, type Money } from "../../../shared/format";
+import { monthName } from "./months";
 
 export type Summary = Schemas["SpendSummary"];
 export type SpendBudget = Summary["budgets"][number];
@@ -10,8 +11,8 @@ export type Lead = { before: string; bold: string; after: string };
 const utc = (day: string) => new Date(`${day}T00:00:00Z`);
 const written = (day: string, how: Intl.DateTimeFormatOptions) => utc(day).toLocaleDateString("en-GB", { timeZone: "UTC", ...how }).replace(",", "");
 
-/** 2026-11 as "November", with the year as "November 2026". */
-export const monthName = (month: string, year = false) => written(`${month}-01`, { month: "long", ...(year ? { year: "numeric" } : {}) });
+/** 2026-11 as "November 2026". */
+export const monthAndYear = (month: string) => `${monthName(month)} ${month.slice(0, 4)}`;
 export const dayAndMonth = (day: string) => written(day, { day: "numeric", month: "long" });
 export const weekdayOf = (day: string) => written(day, { weekday: "long", day: "numeric", month: "long" });
 
