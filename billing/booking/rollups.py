@@ -10,7 +10,7 @@ from sqlalchemy import delete
 from sqlmodel import col, select
 
 from billing.booking.write import add_rollups, advance_head, lock_heads
-from billing.tables.ledger import RollupHour, RollupPrice, UsageLine
+from billing.tables.ledger import RollupHour, RollupPrice, RollupTag, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
 from core.sql.database import Database
@@ -29,6 +29,7 @@ async def rebuild(db: Database, tenant_id: str, told: Progress | None = None) ->
         connection = await session.connection()
         await connection.execute(delete(RollupHour).where(col(RollupHour.tenant_id) == tenant_id))
         await connection.execute(delete(RollupPrice).where(col(RollupPrice.tenant_id) == tenant_id))
+        await connection.execute(delete(RollupTag).where(col(RollupTag.tenant_id) == tenant_id))
         head.rolled_seq = 0
         await advance_head(session, head)
     return await advance(db, tenant_id, told)

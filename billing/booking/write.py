@@ -15,8 +15,10 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.budgets.thresholds import alert_on
+from billing.ledger.declared_tags import tag_spans
 from billing.ledger.grant_rows import load_wallets, save_wallets
-from billing.ledger.rows import PriceRollupRow, RollupRow, UsageEventRow
+from billing.ledger.rows import PriceRollupRow, RollupRow, TagRollupRow, UsageEventRow
+from billing.ledger.tag_rollups import tag_rollups
 from billing.ledger.transactions import (
     AnyLine,
     AnyRequest,
@@ -35,6 +37,7 @@ from billing.tables.ledger import (
     ProjectCostCenter,
     RollupHour,
     RollupPrice,
+    RollupTag,
     UsageLine,
 )
 from core.sql.database import insert_ignore, insert_of, insert_rows
@@ -110,13 +113,19 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
 async def add_rollups(
     session: AsyncSession, posted: Sequence[tuple[Sequence[AnyRequest], Sequence[AnyLine]]]
 ) -> None:
-    """Add lines (of tenants of their own, with their requests) to the rollups of both kinds."""
+    """Add lines (of tenants of their own, with their requests) to the rollups of all kinds."""
     await _add_sums(session, [delta for each in posted for delta in rollups(*each)], RollupHour)
     await _add_sums(session, [delta for each in posted for delta in price_rollups(*each)], RollupPrice)
+    spans = await tag_spans(session, {row.tenant_id for rows, _ in posted for row in rows})
+    tagged = [each for each in posted if each[0] and each[0][0].tenant_id in spans]
+    deltas = [delta for each in tagged for delta in tag_rollups(*each, spans[each[0][0].tenant_id])]
+    await _add_sums(session, deltas, RollupTag)
 
 
 async def _add_sums(
-    session: AsyncSession, deltas: Sequence[RollupRow | PriceRollupRow], of: type[RollupHour | RollupPrice]
+    session: AsyncSession,
+    deltas: Sequence[RollupRow | PriceRollupRow | TagRollupRow],
+    of: type[RollupHour | RollupPrice | RollupTag],
 ) -> None:
     """Add sums to existing rollups, or make them."""
     if not deltas:

@@ -12,10 +12,11 @@ from billing.cli.operations import CommandTerms, answered, asks, facts_of, perfo
 from billing.cli.performers import Performer
 from billing.cli.run_command import show, show_table
 from billing.money import to_text
-from billing.operations import chargeback, chargeback_export
+from billing.operations import chargeback, chargeback_export, tags
 from billing.operations.chargeback import AskChargeback, ChargebackHead, ChargebackReport, HeadKind
 from billing.operations.chargeback_export import AskExport
 from billing.operations.shared_fields import NameTenant
+from billing.operations.tags import NameTag
 from core.errors import StartupError
 from core.terminal.terminal import print_json, print_line
 
@@ -29,6 +30,8 @@ def chargeback_command() -> None:
     \b
         parley chargeback report --tenant acme --month 2026-10
         parley chargeback report --tenant acme --rows project --columns key --as-of 2026-11-02
+        parley chargeback tags declare team --tenant acme --reason "split by team"
+        parley chargeback report --tenant acme --rows tag:team
         parley chargeback export --tenant acme --month 2026-10 --out acme-2026-10.csv
     """
 
@@ -114,3 +117,30 @@ def opened_output(out: Path | None) -> Generator[Callable[[bytes], int]]:
         raise StartupError(f"{out} cannot be written: {error.strerror}") from error
     with file:
         yield file.write
+
+
+@chargeback_command.group("tags")
+def tags_command() -> None:
+    """Keys of requests' metadata that are declared as tags: reports tell cost apart by them."""
+
+
+@tags_command.command("list")
+@asks(tags.list_tags)
+def list_tags_command(ask: NameTenant, how: CommandTerms) -> None:
+    """List the declared keys with since when they count, and those that were withdrawn."""
+    page = answered(tags.list_tags, ask, how)
+    show_table([facts_of(each, how.as_json) for each in page.items], how.as_json, "no key is declared")
+
+
+@tags_command.command("declare")
+@asks(tags.declare_tag, arguments=("key",))
+def declare_tag_command(ask: NameTag, how: CommandTerms) -> None:
+    """Declare a KEY of requests' metadata as a tag. It counts from the next minutes on."""
+    show(facts_of(answered(tags.declare_tag, ask, how), how.as_json), how.as_json)
+
+
+@tags_command.command("withdraw")
+@asks(tags.withdraw_tag, arguments=("key",))
+def withdraw_tag_command(ask: NameTag, how: CommandTerms) -> None:
+    """Withdraw a tag: later usage is not told apart by its KEY; what was before stays."""
+    show(facts_of(answered(tags.withdraw_tag, ask, how), how.as_json), how.as_json)

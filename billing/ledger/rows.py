@@ -126,6 +126,21 @@ class RollupRow(msgspec.Struct):
     amount_nano: int = 0
 
 
+class TagRollupRow(msgspec.Struct):
+    """A row of rollup_tag, or a sum to add to it."""
+
+    tenant_id: str
+    hour_ms: int
+    project_id: str
+    cost_center_id: str
+    user_id: str
+    key_id: str
+    model: str
+    pool: str
+    tags: str
+    amount_nano: int = 0
+
+
 class PriceRollupRow(msgspec.Struct):
     """A row of rollup_price, or sums to add to it."""
 

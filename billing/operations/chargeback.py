@@ -11,6 +11,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import col, select
 
 from billing.closing.period_close import closes_of, closing_gaps_of
+from billing.ledger.declared_tags import tag_spans
+from billing.ledger.tag_rollups import TagSpan
 from billing.operations.shared_fields import NameTenant
 from billing.periods import Calendar, PeriodWindow, local_instant, month_text, window_of_month
 from billing.prices.calendars import calendar_of
@@ -21,7 +23,9 @@ from billing.reports.chargeback import (
     TIERS,
     ChargebackQuestion,
     CostMatrix,
+    Fact,
     MatrixHead,
+    TagFact,
 )
 from billing.reports.chargeback_sums import SECONDS_MAX, read_matrix
 from billing.reports.usage_names import NAMED, names_of
@@ -32,27 +36,21 @@ from billing.tables.prices import PeriodClose
 from billing.tables.tenants import Tenant
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
-from core.errors import Refusal, Refused, bad_request
+from core.errors import Refusal, Refused, bad_request, see_help
 from core.operations import PAYERS, STAFF, ListedPage, MoneyAmount, Uses, operation
 from core.sql.database import is_out_of_time
 
 BOOKS = (
     "tenant project cost_center api_key tenant_user period_close rollup_hour usage_line usage_event charge "
-    "ledger_head"
+    "ledger_head rollup_tag tag_key"
 )
 MONTHS_MAX = 13
 SHOWN_SECONDS_MAX = 5.0
 
 
-class ChargedBy(StrEnum):
-    """A fact of usage that a report has as its rows or columns."""
-
-    COST_CENTER = "cost_center"
-    PROJECT = "project"
-    MODEL = "model"
-    USER = "user"
-    KEY = "key"
-    POOL = "pool"
+FACT = r"^(cost_center|project|model|user|key|pool|tag:[A-Za-z0-9_.\-]{1,64})$"
+ANY_OF = "cost_center, project, model, user, key, pool, or tag:KEY of a declared tag."
+TAG = "tag:"
 
 
 class HeadKind(StrEnum):
@@ -78,8 +76,12 @@ class AskChargeback(NameTenant, frozen=True, kw_only=True):
     month: Annotated[
         str | None, Meta(description="As 2026-10, in the tenant's time zone; by default this one.")
     ] = None
-    rows: Annotated[ChargedBy, Meta(description="What a row sums up.")] = ChargedBy.COST_CENTER
-    columns: Annotated[ChargedBy, Meta(description="What a column sums up.")] = ChargedBy.MODEL
+    rows: Annotated[str, Meta(pattern=FACT, description=f"What a row sums up: {ANY_OF}")] = "cost_center"
+    columns: Annotated[str, Meta(pattern=FACT, description=f"What a column sums up: {ANY_OF}")] = "model"
+    only: Annotated[
+        str,
+        Meta(max_length=200, description="Only usage with a tag, KEY, or with one value of it, KEY=VALUE."),
+    ] = ""
     as_of: Annotated[
         str, Meta(description="As the books said at this time, like 2026-10-01T12:00:00+02:00.")
     ] = ""
@@ -121,8 +123,9 @@ class ChargebackReport(msgspec.Struct, frozen=True, kw_only=True):
     closed: str | None
     lacks: str
     as_of: str | None
-    rows: ChargedBy
-    columns: ChargedBy
+    rows: str
+    columns: str
+    only: str
     heads: list[ChargebackHead]
     lines: list[ChargebackRow]
     total: MoneyAmount
@@ -148,14 +151,20 @@ async def report(look: Look, ask: AskChargeback) -> ChargebackReport:
         raise bad_request("rows and columns are the same: choose two", field="columns")
     owner = await look.tenant(ask.tenant)
     found = await charged_month(look, owner, ask)
+    key, _, value = ask.only.partition("=")
+    async with look.db.session() as session:
+        spans = (await tag_spans(session, [owner.tenant_id])).get(owner.tenant_id, [])
     question = ChargebackQuestion(
         tenant_id=owner.tenant_id,
         window=found.window,
-        rows=Facet(ask.rows),
-        columns=Facet(ask.columns),
+        rows=_fact(ask.rows, "rows", spans),
+        columns=_fact(ask.columns, "columns", spans),
         rows_max=ask.top_rows,
         columns_max=ask.top_columns,
         known_ms=found.known_ms,
+        spans=spans,
+        only=_only(key, spans),
+        only_value=value,
     )
     matrix = await _read(look, question)
     lacks = await closing_gaps_of(look.db, owner.tenant_id, found.window) if found.closed_ms else ""
@@ -172,6 +181,7 @@ async def report(look: Look, ask: AskChargeback) -> ChargebackReport:
         as_of=iso_time(found.known_ms),
         rows=ask.rows,
         columns=ask.columns,
+        only=ask.only,
         heads=[_head(each, column_names) for each in matrix.columns],
         lines=[
             ChargebackRow(head=_head(head, row_names), cells=[MoneyAmount.of(nano) for nano in cells])
@@ -271,7 +281,22 @@ async def _closed_ms(look: Look, tenant_id: str, window: PeriodWindow, known_ms:
     )
 
 
-async def _names(look: Look, tenant_id: str, facet: Facet, heads: Sequence[MatrixHead]) -> Mapping[str, str]:
+def _fact(asked: str, field: str, spans: Sequence[TagSpan]) -> Facet | TagFact:
+    """The fact that is asked for. Raises Refused for a tag that was never declared."""
+    if not asked.startswith(TAG):
+        return Facet(asked)
+    key = asked.removeprefix(TAG)
+    if not any(span.key == key for span in spans):
+        raise bad_request(f"{key!r} is no declared tag", field=field, see=see_help("tags.declare"))
+    return TagFact(key)
+
+
+def _only(key: str, spans: Sequence[TagSpan]) -> TagFact | None:
+    found = _fact(f"{TAG}{key}", "only", spans) if key else None
+    return found if isinstance(found, TagFact) else None
+
+
+async def _names(look: Look, tenant_id: str, facet: Fact, heads: Sequence[MatrixHead]) -> Mapping[str, str]:
     ids = [head.value for head in heads if head.value not in LAST]
     if facet is Facet.COST_CENTER and ids:
         statement = select(CostCenter).where(
@@ -280,7 +305,9 @@ async def _names(look: Look, tenant_id: str, facet: Facet, heads: Sequence[Matri
         async with look.db.session() as session:
             found = (await session.exec(statement)).all()
         return {row.id: row.code if row.name in ("", row.code) else f"{row.code} {row.name}" for row in found}
-    return await names_of(look.db, tenant_id, facet, ids) if facet in NAMED else {}
+    if isinstance(facet, TagFact) or facet not in NAMED:
+        return {}
+    return await names_of(look.db, tenant_id, facet, ids)
 
 
 def _head(head: MatrixHead, names: Mapping[str, str]) -> ChargebackHead:

@@ -142,7 +142,7 @@ async def _matrix_pages(told: ChargebackReport) -> AsyncGenerator[Rows]:
 
 def _matrix(told: ChargebackReport) -> Rows:
     """The report as rows of a table, exact. Pure."""
-    first = [told.rows.value, *(_word(head) for head in told.heads), "total"]
+    first = [told.rows, *(_word(head) for head in told.heads), "total"]
     lines = [
         [_word(line.head), *(to_text(cell.value) for cell in line.cells), to_text(line.head.total.value)]
         for line in told.lines

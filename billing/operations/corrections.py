@@ -14,8 +14,8 @@ from billing.prices.rating import Meter
 from billing.unit_of_work.units import Change
 from core.operations import MONEY, MoneyAmount, Uses, operation
 
-READ = "tenant api_key quota_policy alert_target budget model_version price usage_event"
-ROLLED = "usage_line rollup_hour rollup_price"
+READ = "tag_key tenant api_key quota_policy alert_target budget model_version price usage_event"
+ROLLED = "usage_line rollup_hour rollup_price rollup_tag"
 WRITTEN = f"{BOOKS} {ROLLED} wallet_use wallet_owed budget_spent budget_watermark {AUDIT}"
 
 RequestId = Annotated[str, Meta(description="The request's id.")]

@@ -1,15 +1,17 @@
 """A tenant's charges in a period: one for each hour, price, meter and owner. Reads only, page by page, so
 that a month of any size is read in the same memory."""
 
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import select
 from sqlmodel import col, func
 
+from billing.ledger.declared_tags import tag_spans
 from billing.periods import HOUR_MS, PeriodWindow
 from billing.prices.rating import Meter
+from billing.reports.tag_values import value_of_lines
 from billing.tables.ledger import UsageLine
 from billing.tables.prices import Charge as OtherCharge
 from billing.tables.tenants import UsageRow
@@ -41,6 +43,7 @@ class FocusCharge:
     currency: str
     quantity: int
     amount_nano: int
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 async def charge_pages(
@@ -48,28 +51,46 @@ async def charge_pages(
 ) -> AsyncGenerator[Sequence[FocusCharge]]:
     """Yield pages of a tenant's charges in a period, hour by hour, without lines that have neither a cost nor
     a quantity to price. `known_ms`: as the books said then."""
+    keys, tags = await _tags(db, tenant_id)
     async with db.looking() as connection:
-        rows = await connection.stream(_statement(tenant_id, period, known_ms))
+        rows = await connection.stream(_statement(tenant_id, period, known_ms, tags))
         async for page in rows.partitions(ROWS_AT_ONCE):
-            yield [_charge(tuple(row)) for row in page]
+            yield [_charge(tuple(row), keys) for row in page]
 
 
-def _charge(row: tuple[Any, ...]) -> FocusCharge:
+def _charge(row: tuple[Any, ...], keys: Sequence[str]) -> FocusCharge:
     *facts, quantity, amount = row
-    return FocusCharge(*facts, quantity=int(quantity), amount_nano=int(amount))
+    values = facts[len(facts) - len(keys) :]
+    tags = {key: value for key, value in zip(keys, values, strict=True) if value}
+    known = facts[: len(facts) - len(keys)]
+    return FocusCharge(*known, quantity=int(quantity), amount_nano=int(amount), tags=tags)
+
+
+async def tag_keys(db: Database, tenant_id: str) -> list[str]:
+    """The keys that a tenant ever declared, in order."""
+    return (await _tags(db, tenant_id))[0]
+
+
+async def _tags(db: Database, tenant_id: str) -> tuple[list[str], list[Any]]:
+    """Those keys, and the SQL of the value of each."""
+    async with db.session() as session:
+        spans = (await tag_spans(session, [tenant_id])).get(tenant_id, [])
+    keys = sorted({span.key for span in spans})
+    return keys, [value_of_lines(key, spans, db.dialect) for key in keys]
 
 
 async def count_charges(
     db: Database, tenant_id: str, period: PeriodWindow, known_ms: int | None, seconds_max: float
 ) -> int:
     """How many charges there are. Raises DBAPIError (`is_out_of_time`) where it takes longer."""
-    every = _statement(tenant_id, period, known_ms).order_by(None).subquery()
+    _, tags = await _tags(db, tenant_id)
+    every = _statement(tenant_id, period, known_ms, tags).order_by(None).subquery()
     async with db.short_snapshot(seconds_max) as session:
         connection = await session.connection()
         return int((await connection.execute(select(func.count()).select_from(every))).scalar_one())
 
 
-def _statement(tenant_id: str, period: PeriodWindow, known_ms: int | None) -> Any:
+def _statement(tenant_id: str, period: PeriodWindow, known_ms: int | None, tags: Sequence[Any]) -> Any:
     hour: Any = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
     ended: Any = func.coalesce(UsageRow.ended_ms, UsageLine.ended_ms)
     ended_hour: Any = ended - ended % HOUR_MS
@@ -87,7 +108,7 @@ def _statement(tenant_id: str, period: PeriodWindow, known_ms: int | None) -> An
         UsageLine.price_nano,
     ]
     whom = [_whose("project_id"), UsageLine.cost_center_id]
-    group = [*times, *whom, *of_request, *of_line, _whose("currency")]
+    group = [*times, *whom, *of_request, *of_line, _whose("currency"), *tags]
     sums = [func.sum(col(UsageLine.quantity)), func.sum(col(UsageLine.amount_nano))]
     same = (col(UsageRow.tenant_id) == col(UsageLine.tenant_id)) & (
         col(UsageRow.request_id) == col(UsageLine.request_id)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from billing.ledger.tag_rollups import TagSpan
 from billing.periods import PeriodWindow
 from billing.reports.usage_questions import Facet
 
@@ -21,17 +22,36 @@ Cells = Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
+class TagFact:
+    """A declared tag as a fact of usage."""
+
+    key: str
+
+
+Fact = Facet | TagFact
+
+
+@dataclass(frozen=True)
 class ChargebackQuestion:
     """Whose cost, of when, by what. `known_ms`: as the books said then, None: as they say now. At most so
-    many rows and columns are named."""
+    many rows and columns are named. `spans`: all that the tenant ever declared; `only`: of what has this tag
+    alone, and `only_value`, where it is not empty."""
 
     tenant_id: str
     window: PeriodWindow
-    rows: Facet
-    columns: Facet
+    rows: Fact
+    columns: Fact
     rows_max: int
     columns_max: int
     known_ms: int | None = None
+    spans: Sequence[TagSpan] = ()
+    only: TagFact | None = None
+    only_value: str = ""
+
+    @property
+    def by_tags(self) -> bool:
+        """True where tags are asked for, which other sums know nothing of."""
+        return self.only is not None or any(isinstance(each, TagFact) for each in (self.rows, self.columns))
 
 
 class Named(NamedTuple):

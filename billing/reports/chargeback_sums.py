@@ -5,32 +5,38 @@ hold almost nothing of it, so that is added up from the lines; of earlier hours 
 Many values are folded by the database: never are all of a million read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from sqlalchemy import case, func, literal, select, union_all
+from sqlalchemy import String, case, func, literal, literal_column, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlmodel import col
 
 from billing.periods import HOUR_MS, PeriodWindow
 from billing.reports.chargeback import (
     LAST,
+    NOBODY,
     OTHER,
     TIERS,
     ChargebackQuestion,
     CostMatrix,
+    Fact,
     Named,
+    TagFact,
     matrix_of,
     named,
 )
 from billing.reports.period_sums import TRUE_UP
+from billing.reports.tag_values import value_of_lines, value_of_sums
 from billing.reports.usage_pages import OF_HOURS, OF_LINES
 from billing.reports.usage_questions import Facet
 from billing.reports.usage_report import edges_of, inner_hours, with_owners
-from billing.tables.ledger import LedgerHead, RollupHour, UsageLine
+from billing.tables.ledger import LedgerHead, RollupHour, RollupTag, UsageLine
 from billing.tables.prices import Charge
 from core.sql.database import Database
 
+WITHOUT: Any = literal_column("coalesce('', '')", String)  # a bare text would be no group
 GROUPS_MAX = 5_000  # read at once, and folded here
 SECONDS_MAX = 20.0
 
@@ -43,7 +49,7 @@ async def read_matrix(db: Database, question: ChargebackQuestion) -> CostMatrix:
         until = head.line_seq
         if question.known_ms is not None:
             until = await line_known_at(connection, question.tenant_id, head.line_seq, question.known_ms)
-        parts = union_all(*_parts(question, until, head.rolled_seq)).subquery("parts")
+        parts = union_all(*_parts(question, until, head.rolled_seq, db.dialect)).subquery("parts")
         return await _matrix(connection, question, parts)
 
 
@@ -112,23 +118,24 @@ def _folded(value: Any, listed: Named) -> Any:
     return case((value.in_(kept), value), else_=literal(OTHER))
 
 
-def _parts(question: ChargebackQuestion, until: int, rolled: int) -> list[Any]:
+def _parts(question: ChargebackQuestion, until: int, rolled: int, dialect: str) -> list[Any]:
     """Selects of (row, column, nano) to add up."""
     inner = inner_hours(question.window)
     seq, ended = col(UsageLine.seq), col(UsageLine.ended_ms)
+    lines = _Lines(question, dialect)
     cut = inner.end_ms
     if question.known_ms is not None and until < rolled:
         hour = question.known_ms - question.known_ms % HOUR_MS
         cut = min(max(inner.start_ms, hour), inner.end_ms)
-    parts = [_of_hours(question, PeriodWindow(inner.start_ms, cut))]
-    parts += [_of_lines(question, 1, *_in(edge), seq <= until) for edge in edges_of(question.window)]
+    parts = _of_hours(question, PeriodWindow(inner.start_ms, cut), dialect)
+    parts += [lines.sums(1, *_in(edge), seq <= until) for edge in edges_of(question.window)]
     if cut < inner.end_ms:
-        parts.append(_of_lines(question, 1, *_in(PeriodWindow(cut, inner.end_ms)), seq <= until))
+        parts.append(lines.sums(1, *_in(PeriodWindow(cut, inner.end_ms)), seq <= until))
     if rolled != until:
         sign = 1 if until > rolled else -1
         between = (seq > min(rolled, until), seq <= max(rolled, until))
-        parts.append(_of_lines(question, sign, ended >= inner.start_ms, ended < cut, *between))
-    if Facet.MODEL in (question.rows, question.columns):
+        parts.append(lines.sums(sign, ended >= inner.start_ms, ended < cut, *between))
+    if Facet.MODEL in (question.rows, question.columns) and question.only is None:
         parts += _tiers(question, until)
     return parts
 
@@ -137,23 +144,76 @@ def _in(window: PeriodWindow) -> tuple[Any, Any]:
     return col(UsageLine.ended_ms) >= window.start_ms, col(UsageLine.ended_ms) < window.end_ms
 
 
-def _of_hours(question: ChargebackQuestion, hours: PeriodWindow) -> Any:
-    groups = _groups(OF_HOURS[question.rows], OF_HOURS[question.columns])
-    statement = select(*groups, func.sum(RollupHour.amount_nano).label("nano")).where(
-        col(RollupHour.tenant_id) == question.tenant_id,
-        col(RollupHour.hour_ms) >= hours.start_ms,
-        col(RollupHour.hour_ms) < hours.end_ms,
-    )
-    return statement.group_by(*_distinct(OF_HOURS[question.rows], OF_HOURS[question.columns]))
+def _of_hours(question: ChargebackQuestion, hours: PeriodWindow, dialect: str) -> list[Any]:
+    """Sums of whole hours. Of tags: tagged usage by its value, and all usage but the tagged as without."""
+    if not question.by_tags:
+        return [_hours_of(RollupHour, question, hours, _fact_of_hours)]
+    tagged = _hours_of(RollupTag, question, hours, partial(_fact_of_tagged, dialect))
+    if question.only is not None:
+        return [tagged.where(_has(question, value_of_sums(question.only.key, dialect)))]
+    untagged = partial(_fact_of_tagged, None)
+    return [
+        tagged,
+        _hours_of(RollupHour, question, hours, _fact_of_hours),
+        _hours_of(RollupTag, question, hours, untagged, -1),
+    ]
 
 
-def _of_lines(question: ChargebackQuestion, sign: int, *where: Any) -> Any:
-    row, column = OF_LINES[question.rows], OF_LINES[question.columns]
-    nano = (sign * func.sum(UsageLine.amount_nano)).label("nano")
-    statement = with_owners(select(*_groups(row, column), nano))
-    return statement.where(col(UsageLine.tenant_id) == question.tenant_id, *where).group_by(
-        *_distinct(row, column)
+def _hours_of(
+    table: type[RollupHour | RollupTag],
+    question: ChargebackQuestion,
+    hours: PeriodWindow,
+    fact_of: Callable[[Fact], Any],
+    sign: int = 1,
+) -> Any:
+    row, column = fact_of(question.rows), fact_of(question.columns)
+    nano = (sign * func.sum(col(table.amount_nano))).label("nano")
+    statement = select(*_groups(row, column), nano).where(
+        col(table.tenant_id) == question.tenant_id,
+        col(table.hour_ms) >= hours.start_ms,
+        col(table.hour_ms) < hours.end_ms,
     )
+    return statement.group_by(*_distinct(row, column))
+
+
+def _fact_of_hours(fact: Fact) -> Any:
+    return WITHOUT if isinstance(fact, TagFact) else OF_HOURS[fact]
+
+
+def _fact_of_tagged(dialect: str | None, fact: Fact) -> Any:
+    """Of the sums by tags. `dialect` None: as if they had none."""
+    if not isinstance(fact, TagFact):
+        return getattr(RollupTag, OF_HOURS[fact].key)
+    return WITHOUT if dialect is None else value_of_sums(fact.key, dialect)
+
+
+def _has(question: ChargebackQuestion, value: Any) -> Any:
+    return value == question.only_value if question.only_value else value != NOBODY
+
+
+class _Lines:
+    """Selects of sums of lines, each with its request or charge."""
+
+    def __init__(self, question: ChargebackQuestion, dialect: str) -> None:
+        self._question = question
+        self._dialect = dialect
+
+    def sums(self, sign: int, *where: Any) -> Any:
+        """Sums of these lines, with this sign."""
+        question = self._question
+        row, column = self._fact(question.rows), self._fact(question.columns)
+        nano = (sign * func.sum(UsageLine.amount_nano)).label("nano")
+        statement = with_owners(select(*_groups(row, column), nano)).where(
+            col(UsageLine.tenant_id) == question.tenant_id, *where
+        )
+        if question.only is not None:
+            statement = statement.where(_has(question, self._fact(question.only)))
+        return statement.group_by(*_distinct(row, column))
+
+    def _fact(self, fact: Fact) -> Any:
+        if isinstance(fact, TagFact):
+            return value_of_lines(fact.key, self._question.spans, self._dialect)
+        return OF_LINES[fact]
 
 
 def _tiers(question: ChargebackQuestion, until: int) -> list[Any]:
@@ -180,8 +240,10 @@ def _tiers(question: ChargebackQuestion, until: int) -> list[Any]:
     return found
 
 
-def _of_charge(facet: Facet, as_tiers: bool) -> Any:
+def _of_charge(facet: Fact, as_tiers: bool) -> Any:
     match facet:
+        case TagFact():
+            return WITHOUT
         case Facet.MODEL if as_tiers:
             return literal(TIERS)
         case Facet.COST_CENTER:

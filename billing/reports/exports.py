@@ -12,7 +12,7 @@ from functools import lru_cache
 from billing.money import to_text
 from billing.periods import PeriodWindow
 from billing.prices.rating import Meter
-from billing.reports.charge_pages import FocusCharge, charge_pages
+from billing.reports.charge_pages import FocusCharge, charge_pages, tag_keys
 from billing.reports.focus import COLUMNS, METERS, UNITS, Account, focus_row, unit_price
 from billing.tenants.users import known_users
 from core.clock import iso_time
@@ -67,7 +67,13 @@ async def table_pages(
     db: Database, account: Account, period: PeriodWindow, known_ms: int | None = None
 ) -> AsyncGenerator[Rows]:
     """Yield the pages of a plain table, its header first."""
-    async for page in _pages(db, account, period, known_ms, PLAIN, table_row):
+    keys = await tag_keys(db, account.tenant.tenant_id)
+
+    def row(charge: FocusCharge, named: Account) -> list[str]:
+        return [*table_row(charge, named), *(charge.tags.get(key, "") for key in keys)]
+
+    columns = (*PLAIN, *(f"tag:{key}" for key in keys))
+    async for page in _pages(db, account, period, known_ms, columns, row):
         yield page
 
 

@@ -119,7 +119,7 @@ def focus_row(charge: FocusCharge, account: Account, period: PeriodWindow) -> di
     unit = UNITS.get(meter, "Tokens")
     price = unit_price(charge.price_nano)
     book = f"{charge.price_book_id}/{charge.price_version}"
-    tags = {"cost_center": account.cost_centers.get(charge.cost_center_id, "")}
+    tags = {**charge.tags, "cost_center": account.cost_centers.get(charge.cost_center_id, "")}
     true_up = charge.kind == LineKind.TRUE_UP and meter not in OF_POOLS
     start, end = charge.start_ms, charge.end_ms
     if not true_up and end > period.start_ms:  # else it came late, for a closed month

@@ -116,6 +116,34 @@ class RollupPrice(TableBase, table=True):
     amount_nano: int = Field(sa_type=BigInteger)
 
 
+class RollupTag(TableBase, table=True):
+    """Sums of a tenant's lines as in RollupHour, of tagged requests alone. `tags`: a JSON object of their
+    declared tags, in the order of keys."""
+
+    tenant_id: str = Field(primary_key=True)
+    hour_ms: int = Field(primary_key=True, sa_type=BigInteger)
+    project_id: str = Field(primary_key=True)
+    cost_center_id: str = Field(primary_key=True)
+    user_id: str = Field(primary_key=True)
+    key_id: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    pool: str = Field(primary_key=True)
+    tags: str = Field(primary_key=True)
+    amount_nano: int = Field(sa_type=BigInteger)
+
+
+class TagKey(TableBase, table=True):
+    """A key of requests' metadata that a tenant declared as a tag: it counts for requests that ended from
+    `since_ms` on, before `until_ms` (None: it is not withdrawn)."""
+
+    __table_args__ = (ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_tag_key_tenant"),)
+
+    tenant_id: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    since_ms: int = Field(primary_key=True, sa_type=BigInteger)
+    until_ms: int | None = Field(default=None, sa_type=BigInteger)
+
+
 class LedgerHead(TableBase, table=True):
     """The end of a tenant's books. Its row is the lock that every writer of them takes. `rolled_seq`: the
     last line that is in the rollups of both kinds; `closed_ms`: the end of the last closed month."""

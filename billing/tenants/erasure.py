@@ -17,7 +17,7 @@ from billing.audit.log import record
 from billing.audit.states import is_watched, record_again
 from billing.ledger.proofs import KEPT_OF_WORDS, OPAQUE_USER
 from billing.tables.approvals import Proposal
-from billing.tables.ledger import CostCenter, RollupHour
+from billing.tables.ledger import CostCenter, RollupHour, RollupTag, TagKey
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.prices import Charge
 from billing.tables.refusals import RefusalHour, RefusalMinute
@@ -201,6 +201,7 @@ async def _erase(session: AsyncSession, user: TenantUser) -> str:
     now, tenant = now_ms(), user.tenant_id
     id = user.id if OPAQUE_USER.fullmatch(user.id) else opaque_id(now)
     await _erase_labels(session, tenant, col(UsageRow.user_id) == user.id)
+    await _erase_tags(session, tenant, user.id)
     await _set(session, ApiKey, tenant, _open_keys(user.id), revoked_ms=now)
     await _set(session, ApiKey, tenant, col(ApiKey.user_id) == user.id, name="")
     sessions = (col(BrowserSession.tenant_id) == tenant, col(BrowserSession.user_id) == user.id)
@@ -243,6 +244,12 @@ async def _erase_labels(session: AsyncSession, tenant: str, where: ColumnElement
     await _set(session, UsageRow, tenant, where, request_metadata={}, words_proof=kept)
 
 
+async def _erase_tags(session: AsyncSession, tenant: str, user: str | None) -> None:
+    """Erase the sums by labels, of one user or of all: what they say is in the other sums."""
+    statement = delete(RollupTag).where(col(RollupTag.tenant_id) == tenant)
+    await session.exec(statement if user is None else statement.where(col(RollupTag.user_id) == user))
+
+
 async def _erase_events(session: AsyncSession, tenant: str, old: str | None, new: str) -> None:
     """Erase words from quarantined events, whose amounts stay. `old` None: those of all users."""
     async for page in _held(session, tenant):
@@ -280,6 +287,8 @@ def _readable(held: UsageQuarantine) -> UsageEvent | None:
 async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     id = tenant.tenant_id
     await _erase_labels(session, id, None)
+    await _erase_tags(session, id, None)
+    await session.exec(delete(TagKey).where(col(TagKey.tenant_id) == id))
     await _set(session, ApiKey, id, None, name="")
     await _set(session, ApiKey, id, col(ApiKey.revoked_ms).is_(None), revoked_ms=now_ms())
     await _set(session, AlertTarget, id, None, address="", secret="")

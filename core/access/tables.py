@@ -42,7 +42,7 @@ REFUSALS = "refusal_minute refusal_hour refusal_mark"
 BOOKS = (
     f"{SUMS} {RECONCILIATION} {REFUSALS} usage_quarantine ledger_txn ledger_entry cost_center "
     "project_cost_center alert_target outbox period_close charge pool_interval commitment gpu_cost "
-    "engine_hour ended_hour"
+    "engine_hour ended_hour rollup_tag tag_key"
 )
 EVERYTHING = " ".join(
     (
@@ -72,17 +72,17 @@ POOL_NAMES = {"pool": "pool"}  # whether there is one
 # Books that operations of each kind of console write and read.
 BOOKED_BY_STAFF = (
     "ledger_head ledger_txn ledger_entry wallet wallet_grant wallet_use wallet_owed usage_line rollup_hour "
-    "rollup_price budget_spent budget_watermark budget_alert outbox pool_owner commitment gpu_cost "
-    "cost_center project_cost_center"
+    "rollup_price rollup_tag budget_spent budget_watermark budget_alert outbox pool_owner commitment "
+    "gpu_cost cost_center project_cost_center tag_key"
 )
 READ_BY_STAFF = (
     f"{REFUSALS} usage_event usage_quarantine noisy_finding alert_target period_close charge pool_interval "
     "engine_hour ended_hour"
 )
 READ_BY_MEMBERS = (
-    "usage_event usage_line usage_quarantine rollup_hour rollup_price ledger_head ledger_txn ledger_entry "
-    "wallet wallet_grant wallet_use wallet_owed budget_spent budget_watermark refusal_minute refusal_hour "
-    "period_close commitment charge pool_interval pool_owner"
+    "usage_event usage_line usage_quarantine rollup_hour rollup_price rollup_tag ledger_head ledger_txn "
+    "ledger_entry wallet wallet_grant wallet_use wallet_owed budget_spent budget_watermark refusal_minute "
+    "refusal_hour period_close commitment charge pool_interval pool_owner"
 )
 VERSION = "alembic_version"  # each process checks that the schema is its own
 
@@ -118,7 +118,7 @@ TABLES: dict[ProcessKind, TableNames] = {
     PORTAL: TableNames(
         reads=f"tenant {TERMS} {PRICES} {LIMITS} {MODELS} {POLICIES} {READ_BY_MEMBERS}",
         writes=f"{KEYS} {SESSIONS} {PEOPLE} {AUDIT} {REPLIES} tenant_user project cost_center "
-        "project_cost_center",
+        "project_cost_center tag_key",
         locks="tenant",
         columns={**RUNNING, **POOL_NAMES},
     ),

@@ -103,6 +103,20 @@ def _usage() -> None:
         *number_keys("price_version"),
         *numbers("quantity", "amount_nano"),
     )
+    op.create_table(
+        "rollup_tag",
+        *text_keys("tenant_id"),
+        *number_keys("hour_ms"),
+        *text_keys("project_id", "cost_center_id", "user_id", "key_id", "model", "pool", "tags"),
+        *numbers("amount_nano"),
+    )
+    op.create_table(
+        "tag_key",
+        *text_keys("tenant_id", "key"),
+        *number_keys("since_ms"),
+        *maybe_numbers("until_ms"),
+        sa.ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_tag_key_tenant"),
+    )
 
 
 def _ledger() -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from billing.operations import chargeback, projects
-from billing.operations.chargeback import AskChargeback, ChargebackReport, ChargedBy, HeadKind
+from billing.operations.chargeback import AskChargeback, ChargebackReport, HeadKind
 from billing.operations.projects import ChargeProject, CreateCostCenter
 from billing.operations.shared_fields import NameTenant
 from billing.operations.statement import AskStatement, show_statement
@@ -25,7 +25,7 @@ from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
 
 WHY = Terms(reason="a test's")
-JANUARY = AskChargeback(tenant="tiered", month="2025-01", rows=ChargedBy.PROJECT)
+JANUARY = AskChargeback(tenant="tiered", month="2025-01", rows="project")
 
 
 async def reported(stores: Stores, ask: AskChargeback = JANUARY) -> ChargebackReport:
@@ -89,7 +89,7 @@ async def test_names_are_shown_as_people_know_them(stores: Stores) -> None:
     event = an_event("r1", tenant, owner=UsageOwner(found.id, "k9", "u1"), ended_ms=now + 1000)
     await post(stores.db, "default", [encode(event)])
     month = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y-%m")
-    told = await reported(stores, AskChargeback(tenant="acme", month=month, columns=ChargedBy.PROJECT))
+    told = await reported(stores, AskChargeback(tenant="acme", month=month, columns="project"))
     assert cells(told) == {(f"4100 {name}", "default"): event.cost_nano}
 
 
@@ -110,7 +110,7 @@ async def test_who_may_see_money_sees_that_of_their_own_tenant(stores: Stores, r
 async def test_what_is_no_report_is_refused_at_its_field(stores: Stores) -> None:
     """The same fact twice, no month, no time."""
     for changes, field in (
-        ({"columns": ChargedBy.PROJECT}, "columns"),
+        ({"columns": "project"}, "columns"),
         ({"month": "2025-13"}, "month"),
         ({"as_of": "yesterday"}, "as_of"),
     ):
@@ -128,9 +128,7 @@ async def test_ten_thousand_users_are_a_few_and_the_others(stores: Stores) -> No
         for n in range(200)
     ]
     await post(stores.db, "default", [encode(each) for each in events])
-    ask = msgspec.structs.replace(
-        JANUARY, rows=ChargedBy.USER, columns=ChargedBy.KEY, top_rows=4, top_columns=2
-    )
+    ask = msgspec.structs.replace(JANUARY, rows="user", columns="key", top_rows=4, top_columns=2)
     told = await reported(stores, ask)
     assert [line.head.name for line in told.lines] == ["u199", "u198", "u197", "u196", ""]
     assert (told.lines[-1].head.kind, told.lines[-1].head.more) == (HeadKind.OTHER, 196)

@@ -33,6 +33,7 @@ BOUNDED = {  # lists without pages, and why none grows on
     "pools.hours": "25 hours of each pool that is served, of which there are 256 at most",
     "requests.list": "what is open now, as many as are asked for",
     "safety.stats": "a row for each day that is asked for",
+    "tags.list": "at most 20 are declared",
     "search.find": "20 at most",
     "workers.list": "a pool's machines",
 }

@@ -1,21 +1,11 @@
 // A matrix in cents: each cell is rounded once, and what then does not add up is told as a row and a column of its
 // own. Pure.
 
-type Money = { nano: string };
+import { centsOf } from "../../../shared/cents";
+import type { Money } from "../../../shared/format";
+
 export type CentsRow = { cells: bigint[]; rounding: bigint; total: bigint };
 export type CentsMatrix = { rows: CentsRow[]; rounding: CentsRow; foot: CentsRow };
-
-const NANO_OF_CENT = 10_000_000n;
-
-/** An amount in cents, half to even. */
-export function centsOf({ nano }: Money): bigint {
-  const amount = BigInt(nano);
-  const size = amount < 0n ? -amount : amount;
-  const [cents, rest] = [size / NANO_OF_CENT, size % NANO_OF_CENT];
-  const up = rest * 2n > NANO_OF_CENT || (rest * 2n === NANO_OF_CENT && cents % 2n === 1n);
-  const rounded = up ? cents + 1n : cents;
-  return amount < 0n ? -rounded : rounded;
-}
 
 /** `rows` and `foot` as they are shown; `rounding` is the row that each column lacks, and each row has what it lacks. */
 export function centsMatrix(rows: readonly { cells: readonly Money[]; total: Money }[], foot: { cells: readonly Money[]; total: Money }): CentsMatrix {
@@ -37,11 +27,4 @@ const sum = (amounts: readonly bigint[]) => amounts.reduce((all, each) => all + 
 export function roundingOf({ rows, rounding, foot }: CentsMatrix): { row: boolean; column: boolean } {
   const row = [...rounding.cells, rounding.total].some((each) => each !== 0n);
   return { row, column: [...rows, foot].some((each) => each.rounding !== 0n) };
-}
-
-/** Cents as they are written: 1,234.56, minus U+2212; `sign`: of a change, plus too. */
-export function centsText(cents: bigint, sign = false): string {
-  const size = cents < 0n ? -cents : cents;
-  const text = `${new Intl.NumberFormat("en").format(size / 100n)}.${String(size % 100n).padStart(2, "0")}`;
-  return cents < 0n ? `−${text}` : sign && cents > 0n ? `+${text}` : text;
 }

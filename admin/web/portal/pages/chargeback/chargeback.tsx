@@ -13,7 +13,8 @@ import { sentence } from "../../../shared/words";
 import { useTenant } from "../../tenant";
 import { ExportDialog } from "./export";
 import { Matrix } from "./matrix";
-import { FACTS, type Fact, type ReportSearch } from "./search";
+import { FACTS, TAG, type Fact, type ReportSearch } from "./search";
+import { Tags, useTags } from "./tags";
 import { monthChoice, monthName, type Report } from "./words";
 import "./chargeback.css";
 
@@ -25,6 +26,7 @@ export function ChargebackPage() {
   const { id } = useTenant();
   const search = route.useSearch();
   const { may } = useSession();
+  const tags = useTags();
   const [open, setOpen] = useState<"export" | null>(null);
   const path = { tenant: id };
   const { data: report, error, dataUpdatedAt } = useQuery<Report, Problem>({
@@ -47,12 +49,13 @@ export function ChargebackPage() {
         <span className="report-actions">{report && may("chargeback.export") && <Button onClick={() => setOpen("export")}>Export</Button>}</span>
       </div>
       <p className="meta">{report ? <>Amounts in USD. Days are those of {report.time_zone}.{stateOf(report)}</> : "Amounts in USD."}</p>
-      <Section title="Report" note="Rows and columns are any two of what usage is of.">
-        <Choices report={report} months={months ?? []} />
+      <Section title="Report" note="Rows and columns are any two of what usage is of; tags are keys your requests may carry.">
+        <Choices report={report} months={months ?? []} tags={[...new Set(tags?.map(({ key }) => key))]} />
         {error && <p role="alert" className="bad report-refused">{sentence(error.detail)}{report && ` The figures are those of ${clock(new Date(dataUpdatedAt))} UTC.`}</p>}
         {report?.lacks && <p className="soft">The month was closed without: {report.lacks}</p>}
         {report ? <Shown report={report} /> : !error && <Loading />}
       </Section>
+      {may("tags.list") && <Tags tags={tags} />}
       <Months months={months} />
       {open === "export" && report && <ExportDialog report={report} asOf={search.as_of} onClose={() => setOpen(null)} />}
     </>
@@ -71,21 +74,24 @@ function Shown({ report }: { report: Report }) {
 
 const Loading = () => <div className="report-loading" aria-hidden>{[90, 70, 80, 60].map((width) => <span key={width} className="skeleton" style={{ width: `${width}%` }} />)}</div>;
 
-function Choices({ report, months }: { report: Report | undefined; months: readonly Month[] }) {
+function Choices({ report, months, tags }: { report: Report | undefined; months: readonly Month[]; tags: readonly string[] }) {
   const navigate = route.useNavigate();
   const search = route.useSearch();
   const set = (given: Partial<Record<keyof ReportSearch, string | undefined>>) => void navigate({ search: (old) => withoutEmpty({ ...old, ...given }) });
   const { rows, columns } = { rows: report?.rows ?? "cost_center", columns: report?.columns ?? "model", ...search };
   const now = months[0]?.month ?? "";
   const shown = search.month ?? report?.month ?? now;
-  const known = months.some(({ month }) => month === shown) || !shown ? months : [...months, { month: shown, closed: report?.closed ?? null }];
+  const known = search.only && !tags.includes(search.only) ? [...tags, search.only] : tags;
+  const choices = [...CHOICES, ...tags.map((key) => ({ value: `${TAG}${key}`, label: `Tag ${key}` }))];
+  const listed = months.some(({ month }) => month === shown) || !shown ? months : [...months, { month: shown, closed: report?.closed ?? null }];
   const choose = (side: "rows" | "columns", value: Fact) => set(value === (side === "rows" ? columns : rows) ? { rows: columns, columns: rows } : { [side]: value });
   return (
     <div className="report-choices">
-      <NativeSelect label="Month" value={shown} onChange={(event) => set({ month: event.currentTarget.value })} data={known.map((each) => ({ value: each.month, label: monthChoice(each as Month, now) }))} />
+      <NativeSelect label="Month" value={shown} onChange={(event) => set({ month: event.currentTarget.value })} data={listed.map((each) => ({ value: each.month, label: monthChoice(each as Month, now) }))} />
       <AsOf day={search.as_of} set={(day) => set({ as_of: day })} />
-      <NativeSelect label="Rows" value={rows} onChange={(event) => choose("rows", event.currentTarget.value as Fact)} data={CHOICES} />
-      <NativeSelect label="Columns" value={columns} onChange={(event) => choose("columns", event.currentTarget.value as Fact)} data={CHOICES} />
+      <NativeSelect label="Rows" value={rows} onChange={(event) => choose("rows", event.currentTarget.value)} data={choices} />
+      <NativeSelect label="Columns" value={columns} onChange={(event) => choose("columns", event.currentTarget.value)} data={choices} />
+      {known.length > 0 && <NativeSelect label="Only with tag" value={search.only ?? ""} onChange={(event) => set({ only: event.currentTarget.value || undefined })} data={[{ value: "", label: "Any" }, ...known]} />}
     </div>
   );
 }

@@ -24,7 +24,7 @@ export function ExportDialog({ report, asOf, onClose }: { report: Report; asOf: 
   const { id } = useTenant();
   const phone = useMediaQuery("(width < 640px)") ?? false;
   const [format, setFormat] = useState<Format>("focus");
-  const query = { format, month: report.month, rows: report.rows, columns: report.columns, ...(asOf ? { as_of: asOf } : {}) };
+  const query = { format, month: report.month, rows: report.rows, columns: report.columns, ...(report.only ? { only: report.only } : {}), ...(asOf ? { as_of: asOf } : {}) };
   const { data: size, error } = useQuery<Size, Problem>({
     queryKey: ["chargeback-size", id, query],
     queryFn: () => answered(api.GET("/api/tenants/{tenant}/chargeback/export-size", { params: { path: { tenant: id }, query } })),

@@ -1,7 +1,8 @@
 // The report: an amount in cents for each row and column, and the sums, which are those of the books.
 
 import type { ReactNode } from "react";
-import { centsMatrix, centsText, roundingOf, type CentsRow } from "./cents";
+import { centsText, changeText } from "../../../shared/cents";
+import { centsMatrix, roundingOf, type CentsRow } from "./cents";
 import { factName, monthName, nameOf, type Head, type Report } from "./words";
 import type { Fact } from "./search";
 import "./matrix.css";
@@ -43,7 +44,7 @@ function Name({ of, fact }: { of: Head; fact: Fact }) {
 
 /** The cells of a row. A change, as rounding is, has its sign; where nothing is there is a dash, or nothing at all. */
 function Amounts({ of, column, rounding = false }: { of: CentsRow; column: boolean; rounding?: boolean }) {
-  const change = (cents: bigint) => (cents === 0n ? "" : centsText(cents, true));
+  const change = (cents: bigint) => (cents === 0n ? "" : changeText(cents));
   const shown = (cents: bigint) => (rounding ? change(cents) : cents === 0n ? <span className="soft">–</span> : centsText(cents));
   return (
     <>

@@ -8,16 +8,24 @@ export const FACTS = [
   ["key", "Key"],
   ["pool", "Pool"],
 ] as const;
-export type Fact = (typeof FACTS)[number][0];
 
-export type ReportSearch = { month?: string; as_of?: string; rows?: Fact; columns?: Fact };
+/** One of FACTS, or `tag:` and a declared key. */
+export type Fact = string;
+export const TAG = "tag:";
+const TAGGED = /^tag:[\w.-]{1,64}$/;
 
-const factOf = (given: unknown) => FACTS.find(([value]) => value === given)?.[0];
+export type ReportSearch = { month?: string; as_of?: string; rows?: Fact; columns?: Fact; only?: string };
+
 const textLike = (given: unknown, like: RegExp) => (typeof given === "string" && like.test(given) ? given : undefined);
+const factOf = (given: unknown) => FACTS.find(([value]) => value === given)?.[0] ?? textLike(given, TAGGED);
 
 export function reportOf(given: Record<string, unknown>): ReportSearch {
-  const month = textLike(given["month"], /^\d{4}-(0[1-9]|1[0-2])$/);
-  const asOf = textLike(given["as_of"], /^\d{4}-\d{2}-\d{2}$/);
-  const [rows, columns] = [factOf(given["rows"]), factOf(given["columns"])];
-  return { ...(month ? { month } : {}), ...(asOf ? { as_of: asOf } : {}), ...(rows ? { rows } : {}), ...(columns ? { columns } : {}) };
+  const found: Record<string, string | undefined> = {
+    month: textLike(given["month"], /^\d{4}-(0[1-9]|1[0-2])$/),
+    as_of: textLike(given["as_of"], /^\d{4}-\d{2}-\d{2}$/),
+    rows: factOf(given["rows"]),
+    columns: factOf(given["columns"]),
+    only: textLike(given["only"], /^[\w.-]{1,64}(=.{1,100})?$/su),
+  };
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value));
 }

@@ -2,7 +2,7 @@
 
 import type { Schemas } from "../../../shared/api";
 import { count } from "../../../shared/format";
-import { FACTS, type Fact } from "./search";
+import { FACTS, TAG, type Fact } from "./search";
 
 export type Report = Schemas["ChargebackReport"];
 export type Head = Schemas["ChargebackHead"];
@@ -15,6 +15,7 @@ export function monthName(text: string): string {
 }
 
 export function factName(fact: Fact): string {
+  if (fact.startsWith(TAG)) return `Tag ${fact.slice(TAG.length)}`;
   return FACTS.find(([value]) => value === fact)?.[1] ?? fact;
 }
 
@@ -25,8 +26,10 @@ export function monthChoice({ month: text, closed }: Schemas["ChargebackMonth"],
 
 /** A row's or column's name; null: it has its own, which others chose. */
 export function nameOf(head: Head, fact: Fact): string | null {
-  const plural = `${factName(fact).toLowerCase()}s`;
-  if (head.kind === "other") return `Other ${count(head.more)} ${head.more === 1 ? factName(fact).toLowerCase() : plural}`;
+  const tag = fact.startsWith(TAG);
+  const one = tag ? "value" : factName(fact).toLowerCase();
+  if (head.kind === "other") return `Other ${count(head.more)} ${head.more === 1 ? one : `${one}s`}`;
   if (head.kind === "tiers") return "Tiers, at the close";
+  if (tag) return head.kind === "nobody" ? "Not tagged" : null;
   return head.kind === "nobody" ? `Of no ${factName(fact).toLowerCase()}` : null;
 }
