@@ -22,6 +22,7 @@ from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.reports.bridge_windows import BridgeAgainst
 from billing.reports.usage_report import GroupBy, usage_in
+from billing.tables.ledger import CostCenter, RollupHour, RollupPrice
 from billing.tables.tenants import PLATFORM, Price, PriceVersion
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.perform import answer_of
@@ -29,6 +30,7 @@ from billing.unit_of_work.units import Stores, Terms
 from billing.usage import UsageOwner, encode
 from chaos.tampering.unguarded import tamper
 from core.operations import Role
+from core.sql.database import insert_rows
 from tests.billing.events import PRICES, an_event
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
@@ -178,6 +180,55 @@ async def test_a_group_costs_what_the_statement_says(stores: Stores, by: SpendBy
         assert found.total.tokens == sum(
             each.input_uncached + each.input_cached + each.output_text for each in sums.values()
         )
+
+
+async def test_ten_thousand_cost_centers_are_a_small_answer(stores: Stores) -> None:
+    """Five by name, whatever their script; the others are counted and summed, none is cut off."""
+    here, tenant = await acme(stores)
+    hour, many = at("2026-11-17T12:00"), 10_000
+    who: dict[str, Any] = {"project_id": "p", "user_id": "", "key_id": "k", "model": "m", "pool": "default"}
+    sums: dict[str, Any] = {"errors": 0, "input_uncached": 0, "input_cached": 0, "output_reasoning": 0}
+    hours = [
+        RollupHour(
+            tenant_id=tenant,
+            hour_ms=hour,
+            cost_center_id=f"c{number}",
+            **who,
+            **sums,
+            requests=1,
+            output_text=number,
+            amount_nano=number * 10,
+        )
+        for number in range(1, many + 1)
+    ]
+    tokens = sum(each.output_text for each in hours)
+    line: dict[str, Any] = {
+        "meter": "output",
+        "kind": "usage",
+        "price_book_id": "default",
+        "price_version": 1,
+    }
+    async with here.db.transaction() as session:
+        await insert_rows(session, hours, RollupHour)
+        session.add(
+            RollupPrice(
+                tenant_id=tenant,
+                hour_ms=hour,
+                model="m",
+                **line,
+                quantity=tokens,
+                amount_nano=tokens * 10,
+            )
+        )
+        for number, code in ((many, "مالية"), (many - 1, "財務部")):
+            id = f"c{number}"
+            session.add(CostCenter(tenant_id=tenant, id=id, code=code, name=code, created_ms=0))
+    found = await series(here, tenant, SpendBy.COST_CENTER)
+    assert [each.name for each in found.groups] == ["مالية", "財務部", "c9998", "c9997", "c9996"]
+    assert found.others is not None
+    assert found.others.count == many - 5
+    assert found.total.tokens == tokens
+    assert len(msgspec.json.encode(found)) < 40_000
 
 
 async def test_jumps_are_explained(stores: Stores) -> None:

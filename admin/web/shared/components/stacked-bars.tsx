@@ -1,6 +1,6 @@
 // Days as bars of stacked parts: an own SVG with patterns. Its values stand in the legend, which is a table beside it.
 
-import { useEffect, useLayoutEffect, useRef, useState, type PointerEvent } from "react";
+import { useEffect, useLayoutEffect, useRef, useState, type MouseEvent, type PointerEvent } from "react";
 import { axisOf } from "../ticks";
 import { Fills, fillOf, useFills, type Tone } from "./bar-fills";
 import "./stacked-bars.css";
@@ -17,6 +17,8 @@ type Props = {
   /** The day that is looked at. */
   at: number | null;
   onAt: (day: number) => void;
+  /** A day was clicked; a finger only looks. */
+  onPick?: ((day: number) => void) | undefined;
   label: string;
   tick: (value: number) => string;
 };
@@ -24,7 +26,7 @@ type Props = {
 const HEIGHT = 260;
 const [TOP, BOTTOM, RIGHT, MARK] = [44, 24, 6, 18];
 
-export function StackedBars({ days, tones, marks = [], at, onAt, label, tick }: Props) {
+export function StackedBars({ days, tones, marks = [], at, onAt, onPick, label, tick }: Props) {
   const id = useFills();
   const [box, width] = useWidth();
   const axis = axisOf(Math.min(0, ...days.map((day) => summed(day, (value) => value < 0))), Math.max(0, ...days.map((day) => summed(day, (value) => value > 0))));
@@ -33,13 +35,21 @@ export function StackedBars({ days, tones, marks = [], at, onAt, label, tick }: 
   const bar = Math.max(2, Math.min(40, band * 0.76));
   const x = (day: number) => left + band * day + band / 2;
   const y = (value: number) => TOP + ((axis.high - value) / (axis.high - axis.low)) * (HEIGHT - TOP - BOTTOM);
-  const pointed = (event: PointerEvent<SVGSVGElement>) => {
+  const under = (event: MouseEvent<SVGSVGElement>) => {
     const day = Math.floor((event.clientX - event.currentTarget.getBoundingClientRect().left - left) / band);
-    if (day >= 0 && day < days.length) onAt(day);
+    return day >= 0 && day < days.length ? day : null;
+  };
+  const pointed = (event: PointerEvent<SVGSVGElement>) => {
+    const day = under(event);
+    if (day !== null) onAt(day);
+  };
+  const clicked = (event: MouseEvent<SVGSVGElement>) => {
+    const day = (event.nativeEvent as globalThis.PointerEvent).pointerType === "mouse" ? under(event) : null;
+    if (day !== null) onPick?.(day);
   };
   return (
     <div className="bars-box" ref={box}>
-      <svg className="bars" width={width} height={HEIGHT} role="img" aria-label={label} onPointerMove={pointed} onPointerDown={pointed}>
+      <svg className="bars" width={width} height={HEIGHT} role="img" aria-label={label} onPointerMove={pointed} onPointerDown={pointed} onClick={clicked} style={onPick && { cursor: "pointer" }}>
         <Fills id={id} />
         {at !== null && at < days.length && <rect x={x(at) - band / 2} y={TOP - 6} width={band} height={HEIGHT - TOP - BOTTOM + 6} fill="var(--hover)" />}
         {axis.ticks.map((each) => (

@@ -20,17 +20,20 @@ export const GROUPS: Record<By, { title: string; several: string; nobody: string
   pool: { title: "pool", several: "pools", nobody: "Not of a pool" },
 };
 
-/** A row of the legend and a layer of the bars. */
-export type Line = { id: string; name: string; tone: Tone; month: Amount; days: readonly Amount[] };
+/** A row of the legend and a layer of the bars. `of`: its id where its part of a day can be explained. */
+export type Line = { id: string; of?: string; name: string; tone: Tone; month: Amount; days: readonly Amount[] };
 
 /** The groups by their place, the others, and what is nobody's, from the bottom up. */
 export function linesOf(series: Series): Line[] {
   const words = GROUPS[series.by];
-  const named = series.groups.map((group, place): Line => ({ id: group.id, name: group.name, tone: TONES[place] ?? "other", month: group.month, days: group.days }));
+  const named = series.groups.map((group, place): Line => ({ id: group.id, of: group.id, name: group.name, tone: TONES[place] ?? "other", month: group.month, days: group.days }));
   const others = series.others ? [{ id: "others", name: `Other ${count(series.others.count)} ${series.others.count === 1 ? words.title : words.several}`, tone: "other" as const, month: series.others.month, days: series.others.days }] : [];
-  const nobody = series.nobody ? [{ id: "nobody", name: words.nobody, tone: "nobody" as const, month: series.nobody.month, days: series.nobody.days }] : [];
+  const nobody = series.nobody ? [{ id: "nobody", of: "", name: words.nobody, tone: "nobody" as const, month: series.nobody.month, days: series.nobody.days }] : [];
   return [...named, ...others, ...nobody];
 }
+
+/** Where a day, or a group's part of it, is explained. */
+export const explained = (series: Series, day: number, of?: string) => ({ day: series.days[day]?.date ?? "", by: series.by, ...(of === undefined ? {} : { of }) });
 
 const NONE: Amount = { cost: { nano: "0", currency: "USD" }, tokens: 0 };
 export const amountsOf = (line: Line, day: number): Amount => line.days[day] ?? NONE;

@@ -1,15 +1,17 @@
 // Where a month goes: its days as stacked bars, and the same as a table; what explains jumps is a letter with a line below.
 
 import { NativeSelect, SegmentedControl } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { StackedBars } from "../../../shared/components/stacked-bars";
 import { Section } from "../../../shared/components/section";
 import { answered, api } from "../../../shared/api";
 import { useLive } from "../../../shared/live";
+import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { DayTable } from "./where-days";
 import { WhereLegend } from "./where-legend";
-import { amountsOf, axisText, GROUPS, leadOf, linesOf, valueOf, type By, type Line, type Measure, type Series } from "./where-words";
+import { amountsOf, axisText, explained, GROUPS, leadOf, linesOf, valueOf, type By, type Line, type Measure, type Series } from "./where-words";
 import { dayOf } from "./months";
 import "./where.css";
 
@@ -59,9 +61,12 @@ function Where({ series, measure, show, search, change }: { series: Series; meas
 }
 
 function WhereChart({ series, lines, measure, search, change }: { series: Series; lines: readonly Line[]; measure: Measure; search: WhereSearch; change: Change }) {
+  const { may } = useSession();
   const [pointed, setPointed] = useState<number | null>(null);
   const asked = series.days.findIndex((day) => day.date === search.day);
   const at = Math.min(pointed ?? (asked >= 0 ? asked : lastOver(series)), series.days.length - 1);
+  const explain = useNavigate();
+  const pick = (day: number) => void explain({ to: "/explain", search: explained(series, day) });
   const look = (day: number) => {
     setPointed(null);
     change({ day: series.days[day]?.date });
@@ -75,6 +80,7 @@ function WhereChart({ series, lines, measure, search, change }: { series: Series
         marks={series.marks.map((mark) => ({ letter: mark.letter, day: series.days.findIndex((day) => day.date === mark.date) }))}
         at={at}
         onAt={setPointed}
+        onPick={may("charges.day") ? pick : undefined}
         tick={(value) => axisText(value, measure)}
       />
       <WhereLegend series={series} lines={lines} measure={measure} at={at} look={look} />
