@@ -58,6 +58,9 @@ class InstallationSettings(SettingsPart):
     gateway_url: str = ""
     """URL at which customers reach the gateways, like `https://api.example.org`, which links and examples in
     pages name; unset: that of this machine."""
+    portal_url: str = ""
+    """URL at which tenants' members reach their portal, like `https://portal.example.org`, which invitations
+    name; unset: that of this machine."""
     tls: Literal["auto", "on"] = "auto"
     """Use of TLS by browsers: `auto` believes the socket or a trusted proxy, `on` says yes where the proxy
     does not tell; sign-in cookies and `Strict-Transport-Security` go by it."""

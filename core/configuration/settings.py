@@ -20,7 +20,7 @@ from core.errors import StartupError
 from core.files.secret_files import SecretFileSource, secret_names
 from core.network.addresses import Networks, networks
 from core.network.comma_list import split_list
-from core.network.hosts import Hosts, require_hosts
+from core.network.hosts import Hosts, require_hosts, require_urls
 from core.signing.signed_text import SECRET_BYTES_MIN, Keyring, checked_secret
 
 ADMISSION_PURPOSE = b"parley admission v1"
@@ -137,10 +137,11 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
 
     def require_edge(self) -> None:
         """Check at the start what a process that people reach needs, not at the first call. Raises
-        StartupError where the secret is missing or too short, or a list of hosts, origins or proxies, or the
-        gateways' URL has a wrong entry."""
+        StartupError where the secret is missing or too short, a list of hosts, origins or proxies has a wrong
+        entry, or a URL is none."""
         _ = self.keyring, self.proxies
-        require_hosts(self.allowed_hosts, self.public_origins, self.gateway_url)
+        require_hosts(self.allowed_hosts, self.public_origins)
+        require_urls(PARLEY_GATEWAY_URL=self.gateway_url, PARLEY_PORTAL_URL=self.portal_url)
 
     def _secret(self) -> bytes:
         if self.secret:

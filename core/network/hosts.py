@@ -49,18 +49,22 @@ class Hosts:
         )
 
 
-def require_hosts(names: str, origins: str, gateway: str = "") -> None:
-    """Raises StartupError where PARLEY_ALLOWED_HOSTS or PARLEY_PUBLIC_ORIGINS has a wrong entry, or
-    PARLEY_GATEWAY_URL is none."""
-    hosts, origin = "chat.example.org,*.example.net", "https://chat.example.org"
-    for variable, given, form, example in (
-        ("PARLEY_ALLOWED_HOSTS", split_list(names), HOST, hosts),
-        ("PARLEY_PUBLIC_ORIGINS", split_list(origins), ORIGIN, f"{origin},http://localhost:3000"),
-        ("PARLEY_GATEWAY_URL", [gateway] if gateway else [], ORIGIN, origin),
+def require_hosts(names: str, origins: str) -> None:
+    """Raises StartupError where PARLEY_ALLOWED_HOSTS or PARLEY_PUBLIC_ORIGINS has a wrong entry."""
+    for variable, text, form, example in (
+        ("PARLEY_ALLOWED_HOSTS", names, HOST, "chat.example.org,*.example.net"),
+        ("PARLEY_PUBLIC_ORIGINS", origins, ORIGIN, "https://chat.example.org,http://localhost:3000"),
     ):
-        wrong = next((each for each in given if not form.fullmatch(each)), None)
+        wrong = next((each for each in split_list(text) if not form.fullmatch(each)), None)
         if wrong is not None:
-            raise StartupError(f"{variable}: {wrong[:100]!r} is none; write it as in {example}")
+            raise StartupError(f"{variable}: {wrong[:100]!r} is none; list them as in {example}")
+
+
+def require_urls(**urls: str) -> None:
+    """Raises StartupError where one of these, by its variable, is neither empty nor scheme, host and port."""
+    for variable, url in urls.items():
+        if url and not ORIGIN.fullmatch(url):
+            raise StartupError(f"{variable}: {url[:100]!r} is none; write it as https://chat.example.org")
 
 
 def host_of(host: str) -> str:

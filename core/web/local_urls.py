@@ -25,8 +25,12 @@ def console_url(settings: Settings) -> str:
 
 
 def portal_url(settings: Settings) -> str:
-    """The URL of the console for tenants."""
-    return _of_up(settings.home, "portal") or url_at(settings.portal_host, settings.portal_endpoint_port)
+    """The URL of the console for tenants, as its members know it."""
+    return (
+        settings.portal_url.rstrip("/")
+        or _of_up(settings.home, "portal")
+        or url_at(settings.portal_host, settings.portal_endpoint_port)
+    )
 
 
 def url_at(bind: str, port: int) -> str:

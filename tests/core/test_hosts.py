@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.network.hosts import Hosts, require_hosts
+from core.network.hosts import Hosts, require_hosts, require_urls
 from core.observability.telemetry import RepeatedWarning, logger
 from core.web import host_check, http
 from core.web.metrics import serving_metrics
@@ -119,11 +119,11 @@ def test_a_list_of_what_is_no_host_or_origin_is_refused_at_the_start(hosts: str,
 @pytest.mark.parametrize(
     "url", ["api.example.org", "https://api.example.org/v1", "https://a.example,https://b.example"]
 )
-def test_what_is_no_url_of_gateways_is_refused_at_the_start(url: str):
+def test_what_is_no_url_of_ours_is_refused_at_the_start(url: str):
     """Links and programs that name it would lead nowhere."""
     with pytest.raises(StartupError, match="PARLEY_GATEWAY_URL"):
-        require_hosts("", "", url)
-    require_hosts("", "", "https://api.example.org/")
+        require_urls(PARLEY_PORTAL_URL="", PARLEY_GATEWAY_URL=url)
+    require_urls(PARLEY_PORTAL_URL="http://localhost:3000", PARLEY_GATEWAY_URL="https://api.example.org/")
 
 
 def test_hosts_and_origins_of_all_kinds_are_taken():

@@ -26,8 +26,9 @@ def test_links_lead_to_the_up_that_runs(home: Path):
     (home / "up.json").write_text("[]")
     assert (gateway_url(settings), console_url(settings)) == by_settings
     (home / "up.json").write_text(json.dumps(up))
-    public = settings_in(home, port=8080, gateway_url="https://api.example.org/")
-    assert gateway_url(public) == "https://api.example.org"
+    here, there = "https://api.example.org", "https://portal.example.org"
+    public = settings_in(home, port=8080, gateway_url=f"{here}/", portal_url=there)
+    assert (gateway_url(public), portal_url(public)) == (here, there)
     os.close(lock)
     assert (gateway_url(settings), console_url(settings)) == by_settings
 
