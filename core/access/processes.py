@@ -168,6 +168,7 @@ CANCELLED = (
     *(*REQUESTS, *LINES, *READERS, *SETTLING, POOLS),
     *("P:moving", "P:claims:", "P:bigs:", "P:ten:", "P:wake", "P:sys", "P:ended"),
 )
+MONEY_COUNTED = ("T:money:", "T:money~:", "T:moneys")
 SIGNED_IN = (PERSON_CODES, SIGN_IN_TRIES, CHANGES)
 CONSOLE_COMMANDS = "publish zrank sscan pttl"
 CONSOLE_SECRETS = (
@@ -184,8 +185,8 @@ CONSOLE = ProcessKind(
 )
 PORTAL = ProcessKind(
     "console-tenants",
-    reads=("P:workers", "P:worker:", "P:run:", *SUPERVISED, "T:moneys", "T:shadowed", *CONNECTIONS),
-    writes=(*SIGNED_IN, *CANCELLED),
+    reads=("P:workers", "P:worker:", "P:run:", *SUPERVISED, "T:shadowed", *CONNECTIONS),
+    writes=(*SIGNED_IN, *CANCELLED, *MONEY_COUNTED),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, CONSOLE_COMMANDS),
     secrets=CONSOLE_SECRETS,

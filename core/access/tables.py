@@ -28,6 +28,7 @@ FLEET_STATE = f"fleet_lease {FLEET_SEEN}"
 POLICIES = "safety_policy"
 TEXTS = "conversation message"
 SESSIONS = "browser_session"
+ALERTS = "alert_target budget_alert outbox ledger_head"  # a budget that is spent already alerts at once
 PROPOSALS = "proposal"
 REPLIES = "kept_reply operation_run"  # of calls over the API
 PEOPLE = "person membership invitation person_session service_token"
@@ -72,11 +73,11 @@ POOL_NAMES = {"pool": "pool"}  # whether there is one
 # Books that operations of each kind of console write and read.
 BOOKED_BY_STAFF = (
     "ledger_head ledger_txn ledger_entry wallet wallet_grant wallet_use wallet_owed usage_line rollup_hour "
-    "rollup_price rollup_tag budget_spent budget_watermark budget_alert outbox pool_owner commitment "
-    "gpu_cost cost_center project_cost_center tag_key"
+    "rollup_price rollup_tag budget_spent budget_watermark budget_alert alert_target outbox pool_owner "
+    "commitment gpu_cost cost_center project_cost_center tag_key"
 )
 READ_BY_STAFF = (
-    f"{REFUSALS} usage_event usage_quarantine noisy_finding alert_target period_close charge pool_interval "
+    f"{REFUSALS} usage_event usage_quarantine noisy_finding period_close charge pool_interval "
     "engine_hour ended_hour"
 )
 READ_BY_MEMBERS = (
@@ -116,9 +117,9 @@ TABLES: dict[ProcessKind, TableNames] = {
         columns=RUNNING,
     ),
     PORTAL: TableNames(
-        reads=f"tenant {TERMS} {PRICES} {LIMITS} {MODELS} {POLICIES} {READ_BY_MEMBERS}",
-        writes=f"{KEYS} {SESSIONS} {PEOPLE} {AUDIT} {REPLIES} tenant_user project cost_center "
-        "project_cost_center tag_key",
+        reads=f"tenant {TERMS} {PRICES} {MODELS} {READ_BY_MEMBERS}",
+        writes=f"{KEYS} {SESSIONS} {PEOPLE} {AUDIT} {REPLIES} {LIMITS} {POLICIES} {ALERTS} tenant_user "
+        "project cost_center project_cost_center tag_key",
         locks="tenant",
         columns={**RUNNING, **POOL_NAMES},
     ),

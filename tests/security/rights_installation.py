@@ -10,7 +10,8 @@ from billing.approvals.proposed_operations import proposed_by
 from billing.dedicated_pools.pools import create_pool, drain_pool
 from billing.enforcement.limit_settings import list_policies
 from billing.limits import Dimension, Scope
-from billing.operations import budgets, gpu_commitments, limits, plans, projects, wallets
+from billing.operations import alerts, budgets, gpu_commitments, limits, plans, projects, wallets
+from billing.operations.alerts import AddAlertTarget
 from billing.operations.budgets import SetBudget
 from billing.operations.gpu_commitments import CommitToGpus, GpuPayment
 from billing.operations.limits import SetLimit
@@ -101,7 +102,10 @@ async def seeded_installation(stores: Stores) -> SeededInstallation:
 async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
     """A budget, a grant that can end, a commitment, a pool, a proposal, and usage."""
     amount = MoneyAmount.of(1_000_000)
-    budget = await answer_of(budgets.set_budget, stores, OWNER, SetBudget(tenant=tenant.id, limit=amount))
+    admin = OperationActor(Author("Mia", "command"), Role.ADMIN, tenant=tenant.id)  # staff edits theirs too
+    budget = await answer_of(budgets.set_budget, stores, admin, SetBudget(tenant=tenant.id, limit=amount))
+    target = AddAlertTarget(tenant=tenant.id, email="ops@acme.example")
+    told = await answer_of(alerts.add_alert_target, stores, admin, target)
     commit = CommitToGpus(tenant=tenant.id, gpu="*", gpus=1, rate=amount, days=1, payment=GpuPayment.UPFRONT)
     commitment = await answer_of(gpu_commitments.commit_to_gpus, stores, OWNER, commit, WHY)
     await seed_pools(stores)
@@ -123,9 +127,12 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
     )
     async with stores.db.engine.begin() as connection:
         await connection.execute(Proposal.__table__.insert().values(proposal.model_dump()))  # pyright: ignore
-    named = {"budget": budget.budget}
+    named, goes_to = {"budget": budget.budget}, {"target": told.target.target}
     used = {"request": "r1", "output": 1}
     return {
+        "alerts.add_target": {"email": "more@acme.example"},
+        "alerts.remove_target": goes_to,
+        "alerts.test": goes_to,
         "budgets.show": named,
         "budgets.end": named,
         "budgets.override": {**named, "limit": {"nano": "9"}, "until": "2099-01-01"},
@@ -141,6 +148,7 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "usage.correct": used,
         "usage.refund": used,
         "requests.explain": {"request": "r1"},
+        "charges.explain": {"request": "r1"},
         "search.find": {"q": "nobodys"},
     }
 
@@ -165,7 +173,8 @@ async def seed_pools(stores: Stores) -> None:
 async def _rules(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
     """A limit, a plan with a limit, and a cost center."""
     of_tenant = SetLimit(tenant=tenant.id, scope=Scope.TENANT, dimension=Dimension.CONCURRENCY, limit=9)
-    await answer_of(limits.set_limit, stores, OWNER, of_tenant)
+    admin = OperationActor(Author("Mia", "command"), Role.ADMIN, tenant=tenant.id)
+    await answer_of(limits.set_limit, stores, admin, of_tenant)
     (limit,) = await list_policies(stores.db, tenant.id)
     await answer_of(plans.create_plan, stores, OWNER, CreatePlan(name="gold"))
     of_plan = SetPlanLimit(plan="gold", dimension=Dimension.CONCURRENCY, limit=3)

@@ -128,9 +128,7 @@ async def test_operations_run_under_their_consoles_rights(
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize(
-    "name", ["plans.create", "wallets.grant", "tenants.close", "limits.set", "safety.set"]
-)
+@pytest.mark.parametrize("name", ["plans.create", "wallets.grant", "tenants.close", "pools.create"])
 async def test_the_database_refuses_members_console_what_is_staffs(
     roles: str, redis: Redis, redis_url: str, settings: Settings, name: str
 ) -> None:
