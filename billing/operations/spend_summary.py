@@ -30,7 +30,6 @@ from billing.operations.spend_facts import (
     same_days,
 )
 from billing.periods import HOUR_MS, Calendar, Period, PeriodWindow, month_text, window_of_month
-from billing.prices.calendars import calendar_of
 from billing.reports.forecast import AHEAD_DAYS, HISTORY_DAYS, SpendForecast
 from billing.reports.money_ends import wallet_ends
 from billing.reports.spend_days import days_in, spent_days
@@ -102,7 +101,7 @@ class SpendSummary(msgspec.Struct, frozen=True, kw_only=True):
 async def show_spend(look: Look, ask: AskSpend) -> SpendSummary:
     """Show what a month costs so far, what it is expected to cost, and how long budgets and wallet last."""
     owner = await look.tenant(ask.tenant)
-    calendar = await calendar_of(look.db, owner)
+    calendar, currency = await usage_terms(look.db, owner.tenant_id)
     now = look.now_ms()
     number, window = _month(calendar, ask.month, now)
     month = await _spent(look, owner.tenant_id, calendar, number, now)
@@ -116,12 +115,12 @@ async def show_spend(look: Look, ask: AskSpend) -> SpendSummary:
         start=iso_time(window.start_ms),
         end=iso_time(window.end_ms),
         time_zone=str(calendar.zone_of(number)),
-        currency=(await usage_terms(look.db, owner.tenant_id)).currency.upper(),
+        currency=currency.upper(),
         at=iso_time(now),
         booked=iso_time(await _booked_ms(look, owner.tenant_id)),
         state=state,
         closes=iso_time(closes),
-        lacks=await closing_gaps_of(look.db, owner.tenant_id, window),
+        lacks=await closing_gaps_of(look.db, owner.tenant_id, window) if state is MonthState.CLOSED else "",
         cost=MoneyAmount.of(month.spent_nano),
         compared=same_days(month),
         days=day_costs(month, month.days),

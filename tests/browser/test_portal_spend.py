@@ -128,8 +128,10 @@ async def test_a_budget_that_is_used_up_says_whose_and_until_when(
     told = watched.page.get_by_role("status").filter(has_text="has used")
     await expect(told).to_contain_text("Project default has used its November budget, 20.00 of 20.00.")
     await expect(told).to_contain_text("opens again on 2025-12-01 00:00 Europe/Berlin")
-    await expect(told).to_contain_text("Your role is billing: an admin can raise it.")
+    await expect(told).to_contain_text("Those who run Parley set it.")
     await expect(told.get_by_role("link", name="Raise the budget")).to_have_count(0)
+    row = watched.page.get_by_role("table", name="Other budgets").get_by_role("row", name="default")
+    await expect(row).to_contain_text("used up")
     assert await watched.axe() == []
 
 

@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { CircleAlert } from "lucide-react";
 import { money, type Money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
+import { roleName } from "../../roles";
 import { monthName } from "./months";
 import { limitOf, usedUp, type SpendBudget, type Summary } from "./words";
 
@@ -14,7 +15,7 @@ export function UsedUp({ summary }: { summary: Summary }) {
 
 function UsedUpBudget({ budget, summary }: { budget: SpendBudget; summary: Summary }) {
   const { me, may } = useSession();
-  const raises = may("budgets.set") || may("budgets.override");
+  const raises = budget.by_tenant && (may("budgets.set") || may("budgets.override"));
   return (
     <div className="used-up" role="status">
       <CircleAlert size={16} className="bad" aria-hidden />
@@ -22,7 +23,7 @@ function UsedUpBudget({ budget, summary }: { budget: SpendBudget; summary: Summa
         <b>{whoOf(budget)} has used {windowOf(budget, summary)}, {money(budget.spent as Money)} of {money(limitOf(budget))}.</b>{" "}
         Requests are refused with 402; answers under way were finished. {budget.scope === "tenant" ? "" : `Other ${budget.scope}s go on. `}
         {budget.resets ? `It opens again on ${opensAt(budget.resets)} ${summary.time_zone}, or at once when the budget is raised.` : "It opens again when the budget is raised."}
-        {!raises && me.role !== "admin" && ` Your role is ${me.role}: an admin can raise it.`}
+        {raises ? "" : budget.by_tenant ? ` Your role is ${roleName(me.role)}: an admin can raise it.` : " Those who run Parley set it."}
       </p>
       <span className="used-up-do">
         {raises && <Button component={Link} to="/limits" size="xs">Raise the budget</Button>}

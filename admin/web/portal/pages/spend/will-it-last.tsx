@@ -6,6 +6,7 @@ import { PathChart, type PathBand, type PathSeries } from "../../../shared/compo
 import { Section } from "../../../shared/components/section";
 import { money, type Money } from "../../../shared/format";
 import { monthName } from "./months";
+import { OtherBudgets } from "./other-budgets";
 import { crossingWords, daysBetween, limitOf, monthAfter, monthBudget, ordinal, type Summary } from "./words";
 
 type Sums = readonly (Money | null)[];
@@ -21,6 +22,7 @@ export function WillItLast({ summary }: { summary: Summary }) {
     <Section title={title} end={end}>
       <p className="meta">{crossingWords(summary)}</p>
       {show === "chart" ? <Drawn summary={summary} path={path} title={title} /> : <PathTable summary={summary} path={path} title={title} />}
+      {summary.state === "open" && <OtherBudgets summary={summary} />}
     </Section>
   );
 }
