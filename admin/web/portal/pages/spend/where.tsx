@@ -20,12 +20,12 @@ export type WhereSearch = { by?: By; measure?: Measure; show?: "chart" | "table"
 type Change = (changed: { [name in keyof WhereSearch]?: WhereSearch[name] | undefined }) => void;
 type Props = { tenant: string; month?: string | undefined; search: WhereSearch; change: Change };
 
-const EVERY_MS = 5000;
+const [EVERY_MS, OVER_EVERY_MS] = [5000, 60_000];
 
 export function WhereSection({ tenant, month, search, change }: Props) {
   const { by = "model", measure = "cost", show = "chart" } = search;
   const query = { by, ...(month ? { month } : {}) };
-  const { data, error } = useLive(["spend.series", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/series", { params: { path: { tenant }, query } })), EVERY_MS);
+  const { data, error } = useLive(["spend.series", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/series", { params: { path: { tenant }, query } })), month ? OVER_EVERY_MS : EVERY_MS);
   return (
     <Section title="Where does it go?" end={<Controls by={by} measure={measure} show={show} change={change} />}>
       {data ? <Where series={data} measure={measure} show={show} search={search} change={change} /> : <Nothing problem={error ? sentence(error.detail) : ""} />}

@@ -36,7 +36,8 @@ const differenceOf = (bridge: Bridge) => centsOf(bridge.after.cost) - centsOf(br
 
 function titleOf(bridge: Bridge, earlier: string): string {
   const difference = differenceOf(bridge);
-  if (difference === 0n) return `Why is it not as in ${earlier}?`;
+  if (bridge.after.days === 0) return `Why is it more or less than ${earlier}?`;
+  if (difference === 0n) return `Why is it as much as ${earlier}?`;
   return `Why is it ${difference > 0n ? "more" : "less"} than ${earlier}?`;
 }
 
@@ -68,7 +69,7 @@ function BridgeTable({ bridge }: { bridge: Bridge }) {
       <tbody>
         <tr><th scope="row">{bridge.before.name}</th><td className="why-why" /><td className="why-step"><StepBar steps={steps} at={steps.start} /></td><td className="number">{centsText(centsOf(bridge.before.cost))}</td></tr>
         {bridge.steps.map((step, index) => <PartRow key={step.part} title={TITLES[step.part]} why={step.why} amount={changeText(centsOf(step.amount))} steps={steps} at={steps.parts[index] as Step} />)}
-        {rounding !== 0n && <tr className="rounding"><th scope="row">Rounding to cents</th><td className="why-why" /><td /><td className="number">{changeText(rounding)}</td></tr>}
+        {rounding !== 0n && <tr className="rounding"><th scope="row">Rounding to cents</th><td className="why-why" /><td className="why-step"><StepBar steps={steps} at={steps.start} /></td><td className="number">{changeText(rounding)}</td></tr>}
       </tbody>
       <tfoot><tr><th scope="row">{bridge.after.name}</th><td className="why-why" /><td className="why-step"><StepBar steps={steps} at={steps.end} /></td><td className="number">{centsText(centsOf(bridge.after.cost))}</td></tr></tfoot>
     </table>
