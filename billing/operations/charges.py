@@ -1,6 +1,7 @@
 """Operations that explain charges step by step: a day or month by its groups, a group by its requests."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,10 +12,11 @@ from billing.operations.shared_fields import NameTenant
 from billing.periods import Calendar, PeriodWindow
 from billing.prices.calendars import calendar_of
 from billing.reports.charge_days import ComparedCosts, ComparedGroups, CostComparison, compared
-from billing.reports.compared_times import ComparedTimes, times_of_day, times_of_month
+from billing.reports.charge_hours import compared_parts
+from billing.reports.compared_times import ComparedTimes, days_of, hours_of, times_of_day, times_of_month
 from billing.reports.usage_names import names_of
 from billing.reports.usage_pages import usage_page
-from billing.reports.usage_questions import Facet, UsageQuestion
+from billing.reports.usage_questions import Facet, UsageBucket, UsageQuestion
 from billing.requests.dearest import DearestQuestion, DearRequest, dearest
 from billing.tenants.shown_names import key_names
 from billing.unit_of_work.units import Look
@@ -32,7 +34,7 @@ CHARGE_TABLES = (
 
 
 class ChargeBy(StrEnum):
-    """What a group of charges is."""
+    """What a group of charges is. An HOUR is of a day, by the local time when it begins; a DAY of a month."""
 
     KEY = "key"
     MODEL = "model"
@@ -40,6 +42,8 @@ class ChargeBy(StrEnum):
     PROJECT = "project"
     COST_CENTER = "cost_center"
     POOL = "pool"
+    HOUR = "hour"
+    DAY = "day"
 
 
 class AskDearest(NameTenant, frozen=True, kw_only=True):
@@ -99,9 +103,9 @@ class ChargedTime(msgspec.Struct, frozen=True):
 
 class ChargedDay(msgspec.Struct, frozen=True, kw_only=True):
     """What a day or month cost, beside the one that it is compared with. Groups are in the order of what they
-    added; where it cost less, of what they took off. `more`: how many are not listed, `others` their sum.
-    `over`: it has ended; else both are compared up to the last full hour, or day. `closed`: its month is.
-    `chosen`: the group that was asked for."""
+    added; where it cost less, of what they took off; hours and days in their own. `more`: how many are not
+    listed, `others` their sum. `over`: it has ended; else both are compared up to the last full hour, or day.
+    `closed`: its month is. `chosen`: the group that was asked for."""
 
     tenant: str
     time: ChargedTime
@@ -165,10 +169,9 @@ async def explain_day(look: Look, ask: AskDay) -> ChargedDay:
     if ask.day and ask.month:
         raise bad_request("name a day or a month", field="month")
     times = times_of_month(ask.month, calendar, now) if ask.month else times_of_day(ask.day, calendar, now)
-    facet = Facet(ask.by.value)
-    comparison = CostComparison(owner.tenant_id, calendar, times.before, times.window, facet)
-    found = await compared(look.db, comparison, ask.limit)
-    chosen = await _chosen(look, comparison, found, ask.of)
+    _check_time(ask.by, month=bool(ask.month))
+    comparison = CostComparison(owner.tenant_id, calendar, times.before, times.window, facet_of(ask.by))
+    found, chosen = await _groups(look, ask, comparison)
     named = [of for of, _ in found.first] + [ask.of or ""]
     names = await _names(look, owner.tenant_id, ask.by, named)
     number = calendar.month_at(times.window.start_ms)
@@ -198,8 +201,12 @@ async def dearest_requests(look: Look, ask: AskDearest) -> DearestRequests:
     """List the requests of a day, or of a group of it, that cost most, and what all others cost."""
     owner = await look.tenant(ask.tenant)
     calendar = await calendar_of(look.db, owner)
+    _check_time(ask.by, month=False)
     times = times_of_day(ask.day, calendar, look.now_ms())
-    where = {} if ask.of is None else {Facet(ask.by.value): (ask.of,)}
+    if ask.by is ChargeBy.HOUR and ask.of is not None:
+        times = _hour_of(times, calendar, ask.of)
+    facet = facet_of(ask.by)
+    where = {} if ask.of is None or facet is None else {facet: (ask.of,)}
     asked = UsageQuestion(owner.tenant_id, times.window, calendar, where=where)
     page = await usage_page(look.db, asked, 1, SECONDS_MAX)
     requests = page.rows[0].sums.requests if page.rows else 0
@@ -231,7 +238,7 @@ def _dearest_of(
     return DearestQuestion(
         tenant_id,
         times.window,
-        None if ask.of is None else Facet(ask.by.value),
+        None if ask.of is None else facet_of(ask.by),
         ask.of or "",
         after_closed=number - 1 in calendar.closed
         and times.window.start_ms == calendar.window(number).start_ms,
@@ -240,21 +247,59 @@ def _dearest_of(
     )
 
 
-async def _chosen(
-    look: Look, comparison: CostComparison, found: ComparedGroups, of: str | None
-) -> ComparedCosts:
-    """The sums of the group that was asked for, listed or not."""
+def facet_of(by: ChargeBy) -> Facet | None:
+    """The fact of usage that it is; None: it is a time. Pure."""
+    return None if by in (ChargeBy.HOUR, ChargeBy.DAY) else Facet(by.value)
+
+
+def _check_time(by: ChargeBy, *, month: bool) -> None:
+    """Raises Refused for hours of a month, and for days of a day."""
+    if by is (ChargeBy.HOUR if month else ChargeBy.DAY):
+        raise bad_request("a day has hours, and a month has days", field="by")
+
+
+def _hour_of(times: ComparedTimes, calendar: Calendar, name: str) -> ComparedTimes:
+    zone = calendar.zone_of(calendar.month_at(times.window.start_ms))
+    hours = hours_of(times.window, zone)
+    if name not in hours:
+        raise bad_request(f"this day has no hour {name!r}: write it like 02:00", field="of")
+    return replace(times, window=hours[name])
+
+
+async def _groups(
+    look: Look, ask: AskDay, comparison: CostComparison
+) -> tuple[ComparedGroups, ComparedCosts]:
+    """The groups, and the one that was asked for, listed or not."""
+    if comparison.facet is None:
+        found = await _parts(look, ask.by, comparison)
+    else:
+        found = await compared(look.db, comparison, ask.limit)
     listed = dict(found.first)
-    if of is None or of in listed:
-        return listed.get(of or "", ComparedCosts())
-    return (await compared(look.db, comparison.only(of), 1)).total
+    if ask.of is None or ask.of in listed or comparison.facet is None:
+        return found, listed.get(ask.of or "", ComparedCosts())
+    return found, (await compared(look.db, comparison.only(ask.of), 1)).total
+
+
+async def _parts(look: Look, by: ChargeBy, comparison: CostComparison) -> ComparedGroups:
+    """Hours or days, in their order."""
+    calendar = comparison.calendar
+    windows = (comparison.before, comparison.after)
+    if by is ChargeBy.DAY:
+        bucket, parts = UsageBucket.DAY, [days_of(window, calendar) for window in windows]
+    else:
+        zones = [calendar.zone_of(calendar.month_at(window.start_ms)) for window in windows]
+        bucket = UsageBucket.HOUR
+        parts = [hours_of(window, zone) for window, zone in zip(windows, zones, strict=True)]
+    first = await compared_parts(look.db, comparison, bucket, *parts)
+    return ComparedGroups(first, len(first), sum((costs for _, costs in first), ComparedCosts()))
 
 
 async def _names(look: Look, tenant_id: str, by: ChargeBy, ids: Iterable[str]) -> Mapping[str, str]:
     wanted = [id for id in ids if id]
     if by is ChargeBy.KEY:
         return await key_names(look.db, tenant_id, wanted)
-    return await names_of(look.db, tenant_id, Facet(by.value), wanted)
+    facet = facet_of(by)
+    return {} if facet is None else await names_of(look.db, tenant_id, facet, wanted)
 
 
 async def _facts(look: Look, tenant_id: str, found: list[DearRequest]) -> list[DearRequestFacts]:

@@ -15,6 +15,7 @@ from sqlmodel import func
 from billing.periods import Calendar, PeriodWindow
 from billing.reports.usage_pages import parts_of
 from billing.reports.usage_questions import Facet, UsageQuestion
+from billing.reports.usage_report import UsageSums
 from billing.tables.ledger import LedgerHead
 from core.sql.database import Database
 
@@ -65,13 +66,13 @@ class ComparedGroups:
 
 @dataclass(frozen=True)
 class CostComparison:
-    """Two times of a tenant. `of`: only this group of the facet."""
+    """Two times of a tenant. `facet` None: groups are times themselves; `of`: only this group of it."""
 
     tenant_id: str
     calendar: Calendar
     before: PeriodWindow
     after: PeriodWindow
-    facet: Facet
+    facet: Facet | None
     of: str | None = None
 
     def only(self, of: str) -> "CostComparison":
@@ -80,6 +81,7 @@ class CostComparison:
 
     def question(self, window: PeriodWindow) -> UsageQuestion:
         """What is asked of the usage of one of them."""
+        assert self.facet is not None, "times are no groups of usage"
         where = {} if self.of is None else {self.facet: (self.of,)}
         return UsageQuestion(self.tenant_id, window, self.calendar, by=(self.facet,), where=where)
 
@@ -118,6 +120,12 @@ def groups_of(rows: Sequence[Sequence[Any]]) -> ComparedGroups:
     if not rows:
         return ComparedGroups([], 0, ComparedCosts())
     return ComparedGroups(first, int(rows[0][5]), _costs(rows[0][6:10]))
+
+
+def whole_sums(sums: UsageSums) -> ComparedCosts:
+    """What a time used and cost, beside nothing. Pure."""
+    tokens = sum(getattr(sums, name) for name in TOKENS)
+    return ComparedCosts(sums.requests, tokens, 0, sums.amount_nano)
 
 
 def _costs(values: Sequence[Any]) -> ComparedCosts:

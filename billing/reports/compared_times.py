@@ -6,6 +6,7 @@ with as much of the time before.
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from billing.periods import (
     HOUR_MS,
@@ -66,6 +67,32 @@ def times_of_month(text: str, calendar: Calendar, now_ms: int) -> ComparedTimes:
             window = PeriodWindow(window.start_ms, _full_hours(window.start_ms, now_ms))
             before = _as_long(before, window)
     return ComparedTimes(month_text(number), window, month_text(number - 1), before, over)
+
+
+def hours_of(window: PeriodWindow, zone: ZoneInfo) -> dict[str, PeriodWindow]:
+    """The hours of UTC's in a day, cut to it, by the local time at which each begins: `02:00`, and
+    `02:00 again` where clocks are turned back."""
+    found: dict[str, PeriodWindow] = {}
+    at = window.start_ms
+    while at < window.end_ms:
+        end = min(at - at % HOUR_MS + HOUR_MS, window.end_ms)
+        local = f"{datetime.fromtimestamp(at / 1000, zone):%H:%M}"
+        found[f"{local} again" if local in found else local] = PeriodWindow(at, end)
+        at = end
+    return found
+
+
+def days_of(window: PeriodWindow, calendar: Calendar) -> dict[str, PeriodWindow]:
+    """The days of a month, cut to it, by their number: `01`."""
+    found: dict[str, PeriodWindow] = {}
+    at = window.start_ms
+    while at < window.end_ms:
+        day = calendar.day_at(at)
+        name = f"{_date_of(day, calendar).day:02}"
+        before = found.get(name, PeriodWindow(day.start_ms, day.start_ms))
+        found[name] = PeriodWindow(before.start_ms, min(day.end_ms, window.end_ms))
+        at = day.end_ms
+    return found
 
 
 def _date_of(window: PeriodWindow, calendar: Calendar) -> date:

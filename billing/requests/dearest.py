@@ -5,7 +5,7 @@ request of each of these cells at its end. The first n requests are in the n cel
 dearest, so only those are read on: a look costs a step for each cell, however many requests they have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ COLUMNS = (
     *("input_cached", "output_text", "output_reasoning", "cost_nano"),
 )
 EVENT_HOUR: Any = literal_column(ENDED_HOUR.replace("ended_ms", "usage_event.ended_ms"))
+EVENT_AT: Any = literal_column("+usage_event.ended_ms")  # the sign keeps SQLite from an index of times
 CELL_HOUR: Any = literal_column("cells.hour_ms / 3600000")
 OF_EVENTS: dict[Facet, Any] = {
     Facet.PROJECT: UsageRow.project_id,
@@ -82,7 +83,14 @@ async def dearest(db: Database, question: DearestQuestion, most: int) -> list[De
             found += (await connection.execute(_late(question, most))).all()
         found = sorted(found, key=lambda row: (-row.cost_nano, row.request_id))[:most]
         amounts = await _amounts(connection, question, [row.request_id for row in found])
-    return [DearRequest(*row[:-1], amount_nano=amounts.get(row.request_id, 0)) for row in found]
+    return [_dear(row, amounts) for row in found]
+
+
+def _dear(row: Any, amounts: Mapping[str, int]) -> DearRequest:
+    facts: dict[str, Any] = {
+        name: getattr(row, name) for name in COLUMNS if name not in ("request_id", "cost_nano")
+    }
+    return DearRequest(row.request_id, **facts, amount_nano=amounts.get(row.request_id, 0))
 
 
 def _cells(question: DearestQuestion, most: int) -> Any:
@@ -119,7 +127,9 @@ async def _of_cells(
 
 def _of_user(question: DearestQuestion, most: int) -> Any:
     columns = [getattr(UsageRow, name) for name in COLUMNS]
-    statement = select(*columns).where(col(UsageRow.tenant_id) == question.tenant_id, *_counted(question))
+    statement = select(*columns).where(
+        col(UsageRow.tenant_id) == question.tenant_id, *_counted(question, col(UsageRow.ended_ms))
+    )
     return statement.order_by(col(UsageRow.cost_nano).desc(), col(UsageRow.request_id)).limit(most)
 
 
@@ -130,14 +140,14 @@ def _events(question: DearestQuestion, key: Any, model: Any, hour: Any, *columns
         col(UsageRow.key_id) == key,
         col(UsageRow.model) == model,
         hour == EVENT_HOUR,
-        *_counted(question),
+        *_counted(question, EVENT_AT),
     )
     return statement.order_by(col(UsageRow.cost_nano).desc())
 
 
-def _counted(question: DearestQuestion) -> list[Any]:
-    """Conditions for requests of the group that ended in the time and count in it."""
-    ended, window = col(UsageRow.ended_ms), question.window
+def _counted(question: DearestQuestion, ended: Any) -> list[Any]:
+    """Conditions for requests of the group that ended (`ended`: their time) in the time and count in it."""
+    window = question.window
     where = [ended >= window.start_ms, ended < window.end_ms, *_of_group(question)]
     if question.closed:
         at: Any = _first_line(UsageLine.ended_ms)
@@ -188,11 +198,11 @@ async def _amounts(
     connection: AsyncConnection, question: DearestQuestion, ids: Sequence[str]
 ) -> dict[str, int]:
     """Sums of these requests' lines that count in the time."""
-    statement: Any = select(UsageLine.request_id, func.sum(UsageLine.amount_nano)).where(
+    statement: Any = select(col(UsageLine.request_id), func.sum(UsageLine.amount_nano)).where(
         col(UsageLine.tenant_id) == question.tenant_id,
         col(UsageLine.request_id).in_(ids),
         col(UsageLine.ended_ms) >= question.window.start_ms,
         col(UsageLine.ended_ms) < question.window.end_ms,
     )
-    found = (await connection.execute(statement.group_by(col(UsageLine.request_id)))).all()
+    found: Any = (await connection.execute(statement.group_by(col(UsageLine.request_id)))).all()
     return {str(id): int(nano) for id, nano in found}

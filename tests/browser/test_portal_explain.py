@@ -25,8 +25,8 @@ from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-WIDE = {"viewport": {"width": 1440, "height": 900}}
-PHONE = {"viewport": {"width": 390, "height": 844}}
+WIDE: Any = {"viewport": {"width": 1440, "height": 900}}
+PHONE: Any = {"viewport": {"width": 390, "height": 844}}
 DAY = int(datetime(2026, 10, 15, 9, tzinfo=UTC).timestamp() * 1000)
 WEEK_MS = 7 * 86_400_000
 

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from billing.cli.audit import audit_command
+from billing.cli.charges import charges_command
 from billing.cli.prices import prices_command
 from billing.cli.projects import cost_centers_command, projects_command
 from billing.cli.spend import spend_command
@@ -27,6 +28,7 @@ Command = Callable[..., Result]
 
 COMMANDS = {
     "audit": audit_command,
+    "charges": charges_command,
     "cost-centers": cost_centers_command,
     "prices": prices_command,
     "projects": projects_command,

@@ -5,6 +5,7 @@ from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from billing.booking.adjustments import Correction, correct
 from billing.operations import charges, tenants
@@ -166,6 +167,31 @@ async def test_the_dearest_requests_of_a_group_and_what_all_others_cost(stores: 
         assert (found.requests, found.more) == (len(own), max(0, len(own) - 5))
         assert found.total.value == sum(costs)
         assert found.shown.value + found.others.value == found.total.value
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Asia/Kathmandu"])
+async def test_the_hours_of_a_day_and_the_days_of_a_month_add_up_to_it(stores: Stores, zone: str) -> None:
+    """Also where the day has 25 hours, one of them twice; each hour has its own dearest requests."""
+    tenant, calendar = await tenant_id(stores, zone=zone), Calendar(ZoneInfo(zone))
+    await posted(stores, some_events(tenant, calendar, _chosen(), by_form(60, 400)))
+    asks = [AskDay(tenant="acme", day=DAY.isoformat(), by=ChargeBy.HOUR, of="02:00")]
+    asks.append(AskDay(tenant="acme", month="2026-10", by=ChargeBy.DAY))
+    for ask in asks:
+        found = await answer_of(charges.explain_day, stores, OWNER, ask)
+        whole = await answer_of(charges.explain_day, stores, OWNER, replace(ask, by=ChargeBy.KEY, of=None))
+        assert found.total == whole.total
+        assert (found.more, found.others.requests) == (0, 0)
+        names = [each.of for each in found.groups]
+        assert names == sorted(names)
+        assert ("02:00 again" in names) == (zone == "Europe/Berlin" and ask.by is ChargeBy.HOUR)
+        for each in found.groups if ask.by is ChargeBy.HOUR else []:
+            hour = AskDearest(tenant="acme", day=DAY.isoformat(), by=ChargeBy.HOUR, of=each.of)
+            asked = await answer_of(charges.dearest_requests, stores, OWNER, hour)
+            assert (asked.total, asked.requests) == (each.sums.cost, each.sums.requests)
+    wrong = AskDearest(tenant="acme", day=DAY.isoformat(), by=ChargeBy.HOUR, of="25:00")
+    assert (await refusal_of(charges.dearest_requests, stores, OWNER, wrong)).field == "of"
+    hours = AskDay(tenant="acme", month="2026-10", by=ChargeBy.HOUR)
+    assert (await refusal_of(charges.explain_day, stores, OWNER, hours)).field == "by"
 
 
 async def test_a_correction_counts_in_the_cost_of_its_request(stores: Stores) -> None:

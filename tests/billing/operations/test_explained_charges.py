@@ -1,6 +1,7 @@
 """One request's charge by operation: its lines, why its price, whose it is, what it held."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
@@ -36,10 +37,14 @@ async def versions(stores: Stores) -> None:
     """Of the platform's book, 8 and 9 after the one there is; the dearer one began before the request."""
     async with stores.db.transaction() as session:
         for number, begins, nano in ((8, AT - 9_000_000, 50_000_000), (9, AT - 5_000_000, 100_000_000)):
-            facts = {"book_id": "default", "version": number, "tenant_id": PLATFORM}
+            facts: dict[str, Any] = {"book_id": "default", "version": number, "tenant_id": PLATFORM}
             session.add(PriceVersion(**facts, valid_from_ms=begins, created_ms=begins - 7_000))
             await session.flush()
-            prices = {"input_nano": nano, "cached_input_nano": 25_000_000, "output_nano": 4 * nano}
+            prices: dict[str, Any] = {
+                "input_nano": nano,
+                "cached_input_nano": 25_000_000,
+                "output_nano": 4 * nano,
+            }
             session.add(Price(**facts, model="*", request_nano=0, **prices))
 
 

@@ -56,7 +56,7 @@ export function ExplainPage() {
       <p className="lead">{lead(data).map(({ text, bold }, index) => (bold ? <b key={index}>{text}</b> : text))}</p>
       <DayGroups day={data} search={search} />
       {!month && <Dearest tenant={id} day={data} search={search} />}
-      {month && <p className="note explain-month">Requests are told day by day: open a day of this month in Spend, or by ‹ ›.</p>}
+      {month && <p className="note explain-month">Requests are told day by day: <Link to="/explain" search={{ month: data.time.name, by: "day" }}>the days of this month</Link>.</p>}
       <OneRequest />
     </div>
   );
@@ -77,7 +77,7 @@ function Crumbs({ day }: { day: Day }) {
 function Beside({ day }: { day: Day }) {
   const search = useSearch({ from: "/explain" });
   const what = isMonth(day) ? "month" : "day";
-  const at = (by: number): ExplainSearch => ({ ...search, day: undefined, month: undefined, [what]: beside(day.time.name, by) }) as ExplainSearch;
+  const at = (by: number): ExplainSearch => ({ ...(search.by ? { by: search.by } : {}), ...(search.of !== undefined ? { of: search.of } : {}), [what]: beside(day.time.name, by) }) as ExplainSearch;
   return (
     <span className="explain-beside">
       <Link to="/explain" search={at(-1)} className="plain explain-step" aria-label={`The ${what} before`}><ChevronLeft size={16} aria-hidden /></Link>

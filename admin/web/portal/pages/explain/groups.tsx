@@ -7,15 +7,15 @@ import { centsOf, centsText, changeText, roundingOf } from "../../../shared/cent
 import { Section } from "../../../shared/components/section";
 import { count, money } from "../../../shared/format";
 import { FACETS, FACET_WORDS, type ChargeFacet, type ExplainSearch } from "./search";
-import { changeOf, isMonth, type Day, type Group } from "./words";
+import { changeOf, isMonth, TIMES, type Day, type Group } from "./words";
 
 export function DayGroups({ day, search }: { day: Day; search: ExplainSearch }) {
   const navigate = useNavigate();
   const by = day.by as ChargeFacet;
   const time = isMonth(day) ? { month: day.time.name } : { day: day.time.name };
-  const choices = FACETS.map((value) => ({ value, label: capital(FACET_WORDS[value].one) }));
+  const choices = FACETS.filter((value) => value !== (isMonth(day) ? "hour" : "day")).map((value) => ({ value, label: capital(FACET_WORDS[value].one) }));
   const fell = centsOf(day.total.cost) < centsOf(day.total.before);
-  const note = `Compared with ${day.before.name}${isMonth(day) ? "" : ", the same weekday"}${day.over ? "" : " up to the same time"}. Sorted by what each ${fell ? "took off" : "added"}.`;
+  const note = `Compared with ${day.before.name}${isMonth(day) ? "" : ", the same weekday"}${day.over ? "" : " up to the same time"}. ${TIMES.has(by) ? `Each beside the ${FACET_WORDS[by].one} of the same name.` : `Sorted by what each ${fell ? "took off" : "added"}.`}`;
   return (
     <Section title={`By ${FACET_WORDS[by].one}`} note={note} end={<div className="explain-by"><SegmentedControl aria-label="By what" size="xs" value={by} data={choices} onChange={(value) => void navigate({ to: "/explain", search: { ...time, by: value as ChargeFacet } })} /></div>}>
       {day.groups.length ? <Groups day={day} search={search} time={time} /> : <p className="soft">Nothing was spent in either.</p>}
@@ -41,7 +41,7 @@ function Groups({ day, search, time }: { day: Day; search: ExplainSearch; time: 
       <tbody>
         {day.groups.map((each) => (
           <Row key={each.of} day={day} group={each} chosen={search.of === each.of} bar={<Bar change={Number(changeOf(each))} zero={zero} scale={above - least} />}>
-            <Link to="/explain" search={{ ...time, by, of: each.of }} className="explain-name"><b>{each.name || `Of no ${FACET_WORDS[by].one}`}</b></Link>
+            <Link to="/explain" search={by === "day" ? { day: `${day.time.name}-${each.of}` } : { ...time, by, of: each.of }} className="explain-name"><bdi><b>{each.name || `Of no ${FACET_WORDS[by].one}`}</b></bdi></Link>
           </Row>
         ))}
         {day.more > 0 && <Row day={day} group={rest} bar={null}><span className="soft">Other {count(day.more)} {FACET_WORDS[by][day.more === 1 ? "one" : "many"]}</span></Row>}

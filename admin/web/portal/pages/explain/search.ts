@@ -1,6 +1,6 @@
 // What the address of an explanation says: a day or a month, by what its groups are, which group. Pure.
 
-export const FACETS = ["key", "model", "user", "project", "cost_center", "pool"] as const;
+export const FACETS = ["key", "model", "user", "project", "cost_center", "pool", "hour", "day"] as const;
 export type ChargeFacet = (typeof FACETS)[number];
 /** `of`: a group's id; empty: what is of no one; not there: none is chosen. `show`: how many requests. */
 export type ExplainSearch = { day?: string; month?: string; by?: ChargeFacet; of?: string; show?: number };
@@ -12,6 +12,8 @@ export const FACET_WORDS: Record<ChargeFacet, { one: string; many: string }> = {
   project: { one: "project", many: "projects" },
   cost_center: { one: "cost center", many: "cost centers" },
   pool: { one: "pool", many: "pools" },
+  hour: { one: "hour", many: "hours" },
+  day: { one: "day", many: "days" },
 };
 
 const SHOWN = [8, 50, 100];

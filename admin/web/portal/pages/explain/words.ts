@@ -15,6 +15,8 @@ function written(date: string, what: keyof typeof formats): string {
   return new Intl.DateTimeFormat("en", { ...formats[what], timeZone: "UTC" }).format(new Date(`${date.length === 7 ? `${date}-01` : date}T00:00:00Z`));
 }
 
+export const TIMES = new Set<string>(["hour", "day"]);
+
 export const weekday = (date: string) => written(date, "weekday");
 export const monthName = (month: string) => written(month, "month");
 export const isMonth = (day: Day) => day.time.name.length === 7;
@@ -34,7 +36,7 @@ export function lead(day: Day): Said[] {
 
 /** "Key search reindex alone added 217.04.", where it went the way of the whole. */
 function alone(day: Day, change: bigint): Said[] {
-  const first = day.groups[0];
+  const first = TIMES.has(day.by) ? undefined : day.groups[0]; // times are in their own order
   const added = first ? changeOf(first) : 0n;
   if (!first || added === 0n || added > 0n !== change > 0n) return [];
   const facet = FACET_WORDS[day.by as ChargeFacet].one;
