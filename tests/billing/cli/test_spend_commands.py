@@ -1,4 +1,4 @@
-"""`parley spend`: where a month goes, why, and what the cache saved, for people and for scripts."""
+"""`parley spend`: what a month costs, where it goes and why, what the cache saved; for people and scripts."""
 
 from collections.abc import Generator
 from datetime import UTC, datetime
@@ -31,6 +31,19 @@ def costs(home: Path, parley: Command) -> list[int]:
     events = [an_event(f"r{day}", ended_ms=OCTOBER_MS + day * DAY_MS + 1) for day in days]
     used(home, events)
     return [event.cost_nano for event in events]
+
+
+def test_a_summary_tells_the_month_and_how_long_its_money_lasts(parley: Command, costs: list[int]) -> None:
+    """In a few lines; to scripts with each day."""
+    [found] = rows(parley("spend", "summary", *ACME, "--json"))
+    assert (found["month"], found["cost_nano"], found["state"]) == ("2026-11", sum(costs[1:]), "open")
+    assert sum(each["cost_nano"] for each in found["days"]) == sum(costs[1:])
+    assert found["compared"]["before_nano"] == costs[0]
+    assert found["forecast"]["low_nano"] <= found["forecast"]["cost_nano"] <= found["forecast"]["high_nano"]
+    shown = parley("spend", "summary", *ACME).stdout
+    assert "2026-11, open" in shown
+    assert "no budget is near its end" in shown
+    assert "forecast" not in parley("spend", "summary", *ACME, "--month", "2026-10").stdout
 
 
 def test_a_series_tells_groups_and_days(parley: Command, costs: list[int]) -> None:
