@@ -21,6 +21,7 @@ from chaos.bench.masks import masks
 from chaos.bench.move_tenant import move_tenant
 from chaos.bench.noisy import noisy
 from chaos.bench.page import page
+from chaos.bench.portal import portal
 from chaos.bench.prefill import prefill
 from chaos.bench.queue import queue
 from chaos.bench.quotas import quotas
@@ -77,6 +78,7 @@ bench.add_command(cancel)
 bench.add_command(drain)
 bench.add_command(page)
 bench.add_command(console)
+bench.add_command(portal)
 bench.add_command(fuzz)
 bench.add_command(api_fuzz)
 bench.add_command(api_lists)

@@ -21,19 +21,22 @@ FLAGGED = {"email": {"redact": 1}}
 REASONS = ("stop",) * 17 + ("length", "cancelled", "error")
 
 
-def usage_events(shape: SeedShape, of: UsageSource, pool: str) -> Iterator[UsageEvent]:
-    """The tenant's events, in the order of their times."""
+def usage_events(
+    shape: SeedShape, of: UsageSource, pool: str, number: int | None = None
+) -> Iterator[UsageEvent]:
+    """The tenant's events, or so many, in the order of their times."""
     chance = chance_of(shape, "usage", of.rank)
-    for at_ms in sorted(_times(shape, chance, of.events)):
+    hours = hours_drawn(shape, chance, of.events if number is None else number)
+    for at_ms in sorted(hour * HOUR_MS + int(chance.random() * HOUR_MS) for hour in hours):
         yield _event(of, chance, at_ms, pool)
 
 
-def _times(shape: SeedShape, chance: Random, count: int) -> list[int]:
+def hours_drawn(shape: SeedShape, chance: Random, count: int) -> list[int]:
+    """So many hours of the shape's days, as requests come: numbers since the Epoch."""
     first = shape.start_ms // HOUR_MS + 1
     hours = range(first, shape.end_ms // HOUR_MS)
     weights = [BY_HOUR[hour % 24] * _by_day(hour // 24, first // 24, shape.days) for hour in hours]
-    chosen = chance.choices(hours, weights, k=count)
-    return [hour * HOUR_MS + int(chance.random() * HOUR_MS) for hour in chosen]
+    return chance.choices(hours, weights, k=count)
 
 
 def _by_day(day: int, first: int, days: int) -> float:

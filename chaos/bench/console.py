@@ -21,7 +21,7 @@ from admin.api.callers import OPERATORS_SIDE
 from billing.seeding.shapes import SeedShape
 from chaos.bench.api_lists.installation import owner_code, running_consoles, seed_installation, signed_in
 from chaos.bench.billing import billing_testbed
-from chaos.bench.console_pages import calls_of, console_pages
+from chaos.bench.console_pages import ConsolePage, calls_of, console_pages
 from chaos.bench.simulated_workers import SimulatedWorkers, even_pools
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
@@ -113,27 +113,36 @@ async def _measured(
         tenant, request = simulated.requests[0]
         examples = {"tenant": tenants[0], "pool": "pool-0", "request": f"{request}?tenant={tenant}"}
         figures: list[Figure] = []
-        for name, asked in (await _asked(console.url, client, examples, only)).items():
-            progress(f"{name}: {len(asked)} calls")
-            await TimedPage(client, asked).open(AT_ONCE)
-            before = CpuUsage.of(console.pid)
-            alone = TimedPage(client, asked)
-            await alone.open(calls)
-            cpu_ms = 1000 * (CpuUsage.of(console.pid).cpu_seconds - before.cpu_seconds) / calls
-            some = [TimedPage(client, asked) for _ in range(AT_ONCE)]
-            await asyncio.gather(*(each.open(calls // AT_ONCE or 1) for each in some))
-            figures += figures_of(name, alone, [took for each in some for took in each.took], cpu_ms)
+        asked = await asked_by_pages(console.url, client, console_pages(), examples, only)
+        for name, page in asked.items():
+            figures += await page_figures(name, TimedPage(client, page), calls, console.pid)
         return figures
 
 
-async def _asked(
-    url: str, client: httpx.AsyncClient, examples: Mapping[str, str], only: str
+async def page_figures(name: str, page: TimedPage, calls: int, pid: int) -> list[Figure]:
+    """Ask for a page's data so often, alone and beside others: figures. `pid`: of who answers."""
+    progress(f"{name}: {len(page.calls)} calls")
+    await TimedPage(page.client, page.calls).open(AT_ONCE)
+    before = CpuUsage.of(pid)
+    await page.open(calls)
+    cpu_ms = 1000 * (CpuUsage.of(pid).cpu_seconds - before.cpu_seconds) / calls
+    some = [TimedPage(page.client, page.calls) for _ in range(AT_ONCE)]
+    await asyncio.gather(*(each.open(calls // AT_ONCE or 1) for each in some))
+    return figures_of(name, page, [took for each in some for took in each.took], cpu_ms)
+
+
+async def asked_by_pages(
+    url: str,
+    client: httpx.AsyncClient,
+    pages: Sequence[ConsolePage],
+    examples: Mapping[str, str],
+    only: str = "",
 ) -> dict[str, list[str]]:
     """What each page asks for, by its name, in the browser of whom the client is."""
     async with _browser(url, client.headers["cookie"]) as page:
         return {
             each.name: await calls_of(page, url + each.address(examples))
-            for each in console_pages()
+            for each in pages
             if each.name.startswith(only)
         }
 

@@ -72,6 +72,16 @@ def test_the_parts_of_a_bridge_add_up():
     assert found["largest remainder"] == 0
 
 
+def test_the_portal_answers():
+    """Every page of it, and every read that they lead to, in books of which most is sums by the hour."""
+    found = figures("portal", "--tenants", "4", "--events", "3000", "--looked-into", "300", "--calls", "2")
+    assert found["rows of usage_event"] < 310 < found["rows of rollup_hour"]
+    for page in console_pages("portal"):
+        assert 0 < found[f"{page.name}, p50"] <= found[f"{page.name}, p95"]
+    reads = [name for name in found if name.startswith("spend.")]
+    assert {name.partition(" ")[0].partition(",")[0] for name in reads} >= {"spend.refusals", "spend.pools"}
+
+
 @pytest.mark.long
 def test_a_gateway_relays_every_token():
     """All tokens arrive in order; the figure is per CPU second of the gateway."""

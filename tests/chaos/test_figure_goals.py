@@ -18,12 +18,26 @@ from admin.backup.backup import BackupReport
 from admin.backup.manifest import CopiedDatabase, Manifest
 from admin.backup.restore_report import RestoreReport
 from chaos.__main__ import bench
-from chaos.bench import backup, bridge, console, export, fairness, forecast, masks, move_tenant, seams
+from chaos.bench import (
+    backup,
+    bridge,
+    console,
+    export,
+    fairness,
+    forecast,
+    masks,
+    move_tenant,
+    portal,
+    seams,
+)
+from chaos.bench.api_lists.cases import ReadCase
+from chaos.bench.api_lists.timing import TimedCase
 from chaos.bench.engine_testbed import BenchEngine
 from chaos.bench.fairness import jain
 from chaos.bench.session import capacity, drain, relay
 from chaos.figures.figures import Figure, show
 from chaos.installation.measure import CpuUsage
+from core.operations import registered
 from engine.api import Sampling
 
 # These measure without a goal, and say so by printing none.
@@ -73,6 +87,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
         "bridge": (bridge.figures_of([0, 0]), bridge.figures_of([0, 1])),
         "console": (answered(300.0), answered(300.1)),
         "export": (sent_file(30), sent_file(40)),
+        "portal": (read(300.0), read(300.1)),
         "forecast": (forecast_at(90, 80), forecast_at(79, 100)),
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
         "move-tenant": (moved(1.5, 100, 0), moved(1.51, 99, 1)),
@@ -98,6 +113,15 @@ def sent_file(grown_mib: float) -> list[Figure]:
 def forecast_at(expected: int, low: int) -> list[Figure]:
     """Of a month that cost 100 and that a straight line said would cost 80."""
     return forecast.figures_of([forecast.JudgedMonth(100, expected, low + 1, 120, 80)])
+
+
+def read(ms: float) -> list[Figure]:
+    """A read of the portal, its slowest case in this time."""
+    visit: Any = None
+    declared = next(iter(registered().values()))
+    took = {"": 1.0, "month": ms}
+    cases = [TimedCase(visit, ReadCase(declared, shown, "/api"), [took[shown]]) for shown in took]
+    return portal.read_figures(cases)
 
 
 def sessions(each: int) -> list[Figure]:
