@@ -62,7 +62,7 @@ COLUMNS = {RollupRow: _columns(RollupHour), PriceRollupRow: _columns(RollupPrice
 
 
 @dataclass
-class BulkBooks:
+class BulkUsage:
     """Rows of one tenant that are not written yet, and its sums by the hour."""
 
     head: LedgerHead
@@ -116,22 +116,22 @@ async def write_bulk_usage(
         centers = await _centers(db, source.tenant)
         async with db.session() as session:
             head = await session.get(LedgerHead, source.tenant)  # who has money has one
-        books = BulkBooks(head or LedgerHead(tenant_id=source.tenant))
+        unwritten = BulkUsage(head or LedgerHead(tenant_id=source.tenant))
         whole = round(source.events * looked_into)
         events = (encode(each) for each in usage_events(shape, source, pool, whole))
         while some := list(islice(events, POSTED_AT_ONCE)):
-            books.post(assess(pool, some, shape.end_ms).good, centers, shape.end_ms)
-            if len(books.requests) >= WRITTEN_AT_ONCE:
-                await books.write(db)
-        await books.write(db)
+            unwritten.post(assess(pool, some, shape.end_ms).good, centers, shape.end_ms)
+            if len(unwritten.requests) >= WRITTEN_AT_ONCE:
+                await unwritten.write(db)
+        await unwritten.write(db)
         for row in summed_requests(shape, source, pool, source.events - whole, centers):
-            books.add(row)
-        sums, refused = books.sums.values(), list(refusal_rows(shape, source))
+            unwritten.add(row)
+        sums, refused = unwritten.sums.values(), list(refusal_rows(shape, source))
         hours = [each for each in sums if isinstance(each, RollupRow)]
         prices = [each for each in sums if isinstance(each, PriceRollupRow)]
         await write_records(db, {RollupHour: hours, RollupPrice: prices, RefusalHour: refused})
         async with db.transaction() as session:
-            await upsert(session, [books.head.model_dump()], LedgerHead)
+            await upsert(session, [unwritten.head.model_dump()], LedgerHead)
 
 
 def summed_requests(

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec import inspect
 
+from core.file_answer import FileAnswer
 from core.operations import ListedPage, Operation
 
 PAGING = ("limit", "after")
@@ -37,6 +38,11 @@ def is_list(declared: Operation) -> bool:
     answers = get_origin(declared.answers) or declared.answers
     sized = any(name in SIZES for name in _asked(declared))
     return sized or (isinstance(answers, type) and issubclass(answers, ListedPage))
+
+
+def answers_at_once(declared: Operation) -> bool:
+    """False for what answers with a file, which takes as long as it is."""
+    return declared.answers is not FileAnswer
 
 
 def has_pages(declared: Operation) -> bool:

@@ -10,7 +10,7 @@ import click
 from admin.api.callers import OPERATORS_SIDE, SIDES, TENANTS_SIDE
 from billing.seeding.fill import FilledInstallation
 from billing.seeding.shapes import SeedShape
-from chaos.bench.api_lists.cases import is_list
+from chaos.bench.api_lists.cases import answers_at_once, is_list
 from chaos.bench.api_lists.installation import (
     RunningConsole,
     admin_code,
@@ -103,7 +103,11 @@ def _reads(side: str, role: Role, only: str) -> list[Operation]:
     return [
         each
         for each in registered().values()
-        if not each.writes and role in each.may and SIDES[side].serves(each) and only in each.name
+        if not each.writes
+        and answers_at_once(each)
+        and role in each.may
+        and SIDES[side].serves(each)
+        and only in each.name
     ]
 
 

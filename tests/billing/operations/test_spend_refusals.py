@@ -25,9 +25,18 @@ from tests.billing.operations.acting import stores as stores  # the fixture
 async def refused(stores: Stores, tenant: str, code: str, why: str, key: str, number: int) -> None:
     """Refusals in the hour that runs."""
     hour = now_ms() // HOUR_MS * HOUR_MS
-    facts = {"code": code, "why": why, "key_id": key, "user_id": "", "number": number, "last_ms": hour}
+    row = RefusalHour(
+        tenant_id=tenant,
+        hour_ms=hour,
+        code=code,
+        why=why,
+        key_id=key,
+        user_id="",
+        number=number,
+        last_ms=hour,
+    )
     async with stores.db.transaction() as session:
-        session.add(RefusalHour(tenant_id=tenant, hour_ms=hour, **facts))
+        session.add(row)
 
 
 async def filled(stores: Stores) -> tuple[str, str]:
