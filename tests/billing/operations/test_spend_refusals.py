@@ -17,12 +17,13 @@ from billing.unit_of_work.units import Stores
 from billing.usage import encode
 from core.clock import now_ms
 from core.operations import Role
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
 
 
-async def refused(stores: Stores, tenant: str, code: str, why: str, key: str, number: int) -> None:
+async def refused(db: Database, tenant: str, code: str, why: str, key: str, number: int) -> None:
     """Refusals in the hour that runs."""
     hour = now_ms() // HOUR_MS * HOUR_MS
     row = RefusalHour(
@@ -35,7 +36,7 @@ async def refused(stores: Stores, tenant: str, code: str, why: str, key: str, nu
         number=number,
         last_ms=hour,
     )
-    async with stores.db.transaction() as session:
+    async with db.transaction() as session:
         session.add(row)
 
 
@@ -49,10 +50,10 @@ async def filled(stores: Stores) -> tuple[str, str]:
     project = (await create_project(stores.db, acme, "lab")).id
     key = (await create_key(stores.db, acme, project, name="evals"))[0].id
     await write_policy(stores.db, acme, scope="key", dimension="tokens_per_minute", limit=5)
-    await refused(stores, acme, "rate_limited", "key tokens_per_minute", key, 1_882)
-    await refused(stores, acme, "budget_exceeded", "key month", key, 214)
-    await refused(stores, acme, "overloaded", "", "", 9)
-    await refused(stores, other, "rate_limited", "key tokens_per_minute", "k", 77)
+    await refused(stores.db, acme, "rate_limited", "key tokens_per_minute", key, 1_882)
+    await refused(stores.db, acme, "budget_exceeded", "key month", key, 214)
+    await refused(stores.db, acme, "overloaded", "", "", 9)
+    await refused(stores.db, other, "rate_limited", "key tokens_per_minute", "k", 77)
     now = now_ms()
     await post(stores.db, "default", [encode(an_event("r", acme, accepted_ms=now - 1_000, ended_ms=now))])
     return acme, key

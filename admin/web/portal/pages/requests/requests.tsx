@@ -42,5 +42,5 @@ function useProjects(tenant: string): ReadonlyMap<string, string> {
 }
 
 function RequestLink({ id, children }: { id: string; tenant: string; children: ReactNode }) {
-  return <Link to={`/requests/${encodeURIComponent(id)}` as "/"} title={id}>{children}</Link>;
+  return <Link to="/requests/$request" params={{ request: id }} title={id}>{children}</Link>;
 }

@@ -57,7 +57,7 @@ function Bars({ pool, open }: { pool: Pool; open: boolean }) {
   const day = at === null ? undefined : pool.days[at];
   return (
     <div>
-      <StackedBars days={days} tones={TONES} at={at} onAt={setAt} label={`GPU-hours of ${pool.pool} by day: used below, idle above`} tick={(value) => `${decimal(value, 0)} h`} />
+      <StackedBars days={days} tones={TONES} at={at} onAt={setAt} label={`GPU-hours of ${pool.pool} by day: used below, idle above`} tick={(value) => `${decimal(value, value % 1 ? 1 : 0)} h`} />
       <p className="note own-pool-day">{day ? `${day.day}: ${decimal(hours(day.busy_gpu_seconds), 1)} h used, ${decimal(hours(day.ready_gpu_seconds - day.busy_gpu_seconds), 1)} h idle` : ""}</p>
     </div>
   );

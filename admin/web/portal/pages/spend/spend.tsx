@@ -13,6 +13,8 @@ import { useTenant } from "../../tenant";
 import { CacheSection } from "./cache";
 import { monthName } from "./months";
 import { FirstCall } from "./new-tenant";
+import { PoolsSections } from "./pools";
+import { RefusedSection } from "./refused";
 import { spendSearchOf, type SpendSearch } from "./search";
 import { UsedUp } from "./used-up";
 import { WhereSection } from "./where";
@@ -54,9 +56,8 @@ export function SpendPage() {
           <WillItLast summary={data} />
           <WhereSection tenant={id} month={month} search={search} change={change} />
           <WhySection tenant={id} month={month} against={search.against} change={change} />
-          <CacheSection tenant={id} month={month} />
-          {/* 5. Who was refused, and by whose limit? */}
-          {/* 6. What does our own pool cost while idle? */}
+          <div className="spend-pair"><CacheSection tenant={id} month={month} /><RefusedSection tenant={id} month={month} /></div>
+          <PoolsSections tenant={id} month={month} />
         </>
       )}
     </div>
