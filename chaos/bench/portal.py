@@ -19,7 +19,6 @@ import httpx
 from sqlalchemy import text
 
 from admin.api.callers import TENANTS_SIDE
-from billing.periods import HOUR_MS
 from billing.seeding.bulk import refresh_statistics
 from billing.seeding.bulk_usage import write_bulk_usage
 from billing.seeding.fill import FilledInstallation, seed_settings
@@ -41,7 +40,7 @@ from core.operations import Operation, Role, registered
 
 PROCESSES = 2  # that write; SQLite has one writer
 SAY_SECONDS = 15.0
-DAY_MS = 24 * HOUR_MS
+DAY_MS = 86_400_000
 # What the portal reads money and requests by. One that is not registered is said.
 READS = (
     *("spend.summary", "spend.series", "spend.bridge", "spend.cache", "spend.refusals", "spend.pools"),
