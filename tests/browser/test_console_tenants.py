@@ -170,6 +170,8 @@ DIALOGS = {
         ("Try a text…", "Try a text by the rules of acme"),
         ("Change terms…", "Terms of acme"),
         ("Change…", "Change acme"),
+        ("Edit chat-web", "Edit chat-web"),
+        ("Rotate chat-web", "Rotate chat-web"),
     ),
 }
 

@@ -10,6 +10,7 @@ import { api, answered } from "../../../shared/api";
 import { lasting, moment } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { CreateKey } from "../../../shared/api-keys/create-key";
+import { EditKey } from "../../../shared/api-keys/edit-key";
 import type { Key } from "../../../shared/api-keys/key-words";
 import { RevokeKey } from "../../../shared/api-keys/revoke-key";
 import { RotateKey } from "../../../shared/api-keys/rotate-key";
@@ -27,7 +28,7 @@ const SHAPES: Record<Key["state"], StateName> = { active: "well", rotated: "warn
 
 export function Keys({ tenant, keys: { items, error, more } }: { tenant: string; keys: ReturnType<typeof useKeysOf> }) {
   const { may } = useSession();
-  const [opened, setOpened] = useState<{ what: "create" } | { what: "rotate" | "revoke"; key: Key } | null>(null);
+  const [opened, setOpened] = useState<{ what: "create" } | { what: "edit" | "rotate" | "revoke"; key: Key } | null>(null);
   const close = () => setOpened(null);
   const projects = useProjectNames(tenant);
   useScrollTo("keys", items !== undefined);
@@ -37,12 +38,14 @@ export function Keys({ tenant, keys: { items, error, more } }: { tenant: string;
     { title: "Project", cell: (key) => projects.get(key.project) ?? key.project },
     { title: "User", phone: "hide", cell: (key) => (key.shared ? "shared by browsers" : key.user || "any that it names") },
     { title: "State", phone: "end", cell: (key) => <span className="state"><StateShape state={SHAPES[key.state]} /> {stateOf(key)}</span> },
+    { title: "Last used", right: true, narrow: "hide", cell: (key) => <span title={key.last_used ? `in the hour from ${moment(key.last_used)}` : "not in 100 days"}>{date(key.last_used)}</span> },
     { title: "Ends", right: true, cell: (key) => <span title={key.expires ? moment(key.expires) : ""}>{date(key.expires)}</span> },
     {
       title: "",
       number: true,
       cell: (key) => key.state === "active" && (
         <span className="row-links">
+          {may("keys.edit") && <button type="button" className="link" aria-label={`Edit ${key.name || key.prefix}`} onClick={() => setOpened({ what: "edit", key })}>Edit…</button>}
           {may("keys.rotate") && <button type="button" className="link" aria-label={`Rotate ${key.name || key.prefix}`} onClick={() => setOpened({ what: "rotate", key })}>Rotate…</button>}
           {may("keys.revoke") && <button type="button" className="link" aria-label={`Revoke ${key.name || key.prefix}`} onClick={() => setOpened({ what: "revoke", key })}>Revoke…</button>}
         </span>
@@ -57,6 +60,7 @@ export function Keys({ tenant, keys: { items, error, more } }: { tenant: string;
         <LoadMore more={more} what="keys" />
       </Section>
       {opened?.what === "create" && <CreateKey tenant={tenant} onClose={close} />}
+      {opened?.what === "edit" && <EditKey tenant={tenant} of={opened.key} onClose={close} />}
       {opened?.what === "rotate" && <RotateKey tenant={tenant} of={opened.key} onClose={close} />}
       {opened?.what === "revoke" && <RevokeKey tenant={tenant} of={opened.key} onClose={close} />}
     </div>
