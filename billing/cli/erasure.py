@@ -17,7 +17,7 @@ from billing.reconciliation.tenant_keys import look_at_streams
 from billing.tables.audit import AuditLog
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.prices import Charge
-from billing.tables.refusals import RefusalMinute
+from billing.tables.refusals import RefusalHour, RefusalMinute
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import ApiKey, TenantUser
 from billing.tables.wallets import BudgetAlert
@@ -160,6 +160,7 @@ async def held_of(db: Database, user: TenantUser) -> AsyncGenerator[dict[str, An
         ("charge", Charge, col(Charge.user_id) == user.id),
         ("session", BrowserSession, col(BrowserSession.user_id) == user.id),
         ("refused", RefusalMinute, col(RefusalMinute.user_id) == user.id),
+        ("refused_by_limit", RefusalHour, col(RefusalHour.user_id) == user.id),
         ("audit", AuditLog, (col(AuditLog.target) == user.id) | (col(AuditLog.author) == user.id)),
     ):
         async with db.session() as session:

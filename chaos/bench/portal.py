@@ -31,7 +31,7 @@ from chaos.bench.api_lists.timing import TimedCase, Visit, cases_of, time_one_by
 from chaos.bench.billing import billing_testbed
 from chaos.bench.console import PAGE_MS_MAX, TimedPage, asked_by_pages, page_figures
 from chaos.bench.console_pages import console_pages
-from chaos.bench.seeded_books import opened
+from chaos.bench.seeded_books import events_in, opened
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
 from core.clock import iso_time, now_ms
@@ -121,9 +121,7 @@ async def _seed(
                 for each in shared_out(seeded.sources, processes)
             ]
             while (await asyncio.wait(parts, timeout=SAY_SECONDS))[1]:
-                async with db.engine.connect() as connection:
-                    count = text("SELECT count(*) FROM rollup_hour")
-                    progress(f"{(await connection.execute(count)).scalar_one():,} sums by the hour")
+                progress(f"{await events_in(db):,} requests have their rows")
             await asyncio.gather(*parts)
         await refresh_statistics(db, vacuum=True)
         async with db.engine.connect() as connection:

@@ -11,9 +11,11 @@ from billing.requests.refusal_hours import COUNTED_MAX, LIMIT_STATUSES, HourCoun
 from billing.requests.refusal_stream import RefusalTally
 from billing.requests.refused_by import AtLimit, RefusedBy, WhoseLimit, limit_words, refused_in, whose
 from billing.tables.limits import QuotaPolicy
-from billing.tables.tenants import PLATFORM
+from billing.tables.tenants import PLATFORM, TenantUser
+from billing.tenants.erasure import erase_user
 from billing.tenants.keys import create_key, rotate_key
 from billing.tenants.tenancy import create_project, create_tenant
+from billing.tenants.users import close_user
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.sql.database import Database
@@ -113,6 +115,21 @@ async def test_a_month_is_summed_by_the_limit_that_refused(
     assert edge.by == [by_key]
     await counter.clear(now + 500 * 24 * HOUR_MS)
     assert (await refused_in(database, tenant, PeriodWindow(0, now + HOUR_MS))).by == []
+
+
+async def test_the_name_goes_with_who_had_it(database: Database, redis: Redis, settings: Settings) -> None:
+    """One who is older than opaque ids is known in the sums by the id that stays."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    async with database.transaction() as session:
+        session.add(TenantUser(tenant_id=tenant, id="Ada", name="Ada", created_ms=1))
+    tally, counter = RefusalTally(redis, settings.installation), RefusalCounter(database, redis, settings)
+    tally.add((tenant, "k", "Ada"), "rate_limited", "user concurrency", "", now_ms())
+    await tally.tell()
+    await counter.step(now_ms())
+    await close_user(database, redis, tenant, "Ada")
+    id = await erase_user(database, tenant, "Ada")
+    found = await refused_in(database, tenant, PeriodWindow(0, now_ms() + HOUR_MS))
+    assert [each.limit.id for each in found.by] == [id]
 
 
 def a_policy(
