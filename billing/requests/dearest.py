@@ -77,7 +77,7 @@ async def dearest(db: Database, question: DearestQuestion, most: int) -> list[De
         if question.facet is Facet.USER and question.requests <= USERS_MAX:
             found = [*(await connection.execute(_of_user(question, most))).all()]
         else:
-            cells = (await connection.execute(_cells(question, most))).all()
+            cells = (await connection.execute(cells_of(question, most))).all()
             found = [*await _of_cells(connection, question, cells, most)]
         if question.after_closed:
             found += (await connection.execute(_late(question, most))).all()
@@ -93,7 +93,12 @@ def _dear(row: Any, amounts: Mapping[str, int]) -> DearRequest:
     return DearRequest(row.request_id, **facts, amount_nano=amounts.get(row.request_id, 0))
 
 
-def _cells(question: DearestQuestion, most: int) -> Any:
+def columns() -> list[Any]:
+    """What is read of a request."""
+    return [getattr(UsageRow, name) for name in COLUMNS]
+
+
+def cells_of(question: DearestQuestion, most: int) -> Any:
     """The (key, model, hour) whose dearest requests are the dearest."""
     window = question.window
     key, model, hour = (col(each) for each in (RollupHour.key_id, RollupHour.model, RollupHour.hour_ms))
@@ -105,7 +110,7 @@ def _cells(question: DearestQuestion, most: int) -> Any:
     if question.facet is not None:
         where.append(OF_HOURS[question.facet] == question.of)
     cells = select(key, model, hour).where(*where, col(RollupHour.requests) > 0).distinct().subquery("cells")
-    one = _events(question, cells.c.key_id, cells.c.model, CELL_HOUR, UsageRow.cost_nano)
+    one = events_of(question, cells.c.key_id, cells.c.model, CELL_HOUR, UsageRow.cost_nano)
     cost: Any = one.limit(1).scalar_subquery().correlate(cells)
     return select(cells).order_by(func.coalesce(cost, -1).desc()).limit(most)
 
@@ -113,9 +118,9 @@ def _cells(question: DearestQuestion, most: int) -> Any:
 async def _of_cells(
     connection: AsyncConnection, question: DearestQuestion, cells: Sequence[Any], most: int
 ) -> Sequence[Any]:
-    columns = [getattr(UsageRow, name) for name in COLUMNS]
+    read = columns()
     parts = [
-        select(_events(question, key, model, literal(int(hour) // HOUR_MS), *columns).limit(most).subquery())
+        select(events_of(question, key, model, literal(int(hour) // HOUR_MS), *read).limit(most).subquery())
         for key, model, hour in cells
     ]
     if not parts:
@@ -126,16 +131,15 @@ async def _of_cells(
 
 
 def _of_user(question: DearestQuestion, most: int) -> Any:
-    columns = [getattr(UsageRow, name) for name in COLUMNS]
-    statement = select(*columns).where(
+    statement = select(*columns()).where(
         col(UsageRow.tenant_id) == question.tenant_id, *_counted(question, col(UsageRow.ended_ms))
     )
     return statement.order_by(col(UsageRow.cost_nano).desc(), col(UsageRow.request_id)).limit(most)
 
 
-def _events(question: DearestQuestion, key: Any, model: Any, hour: Any, *columns: Any) -> Any:
+def events_of(question: DearestQuestion, key: Any, model: Any, hour: Any, *read: Any) -> Any:
     """A cell's requests, the dearest first, as the index has them."""
-    statement = select(*columns).where(
+    statement = select(*read).where(
         col(UsageRow.tenant_id) == question.tenant_id,
         col(UsageRow.key_id) == key,
         col(UsageRow.model) == model,
@@ -176,7 +180,7 @@ def _first_line(column: Any) -> Any:
 def _late(question: DearestQuestion, most: int) -> Any:
     """Requests of closed months that came late: their lines count where the first open month begins."""
     statement = (
-        select(*(getattr(UsageRow, name) for name in COLUMNS))
+        select(*columns())
         .select_from(UsageLine)
         .join(
             UsageRow,

@@ -21,6 +21,7 @@ from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
 from billing.usage import UsageEvent, UsageOwner, encode
 from core.operations import Role
+from tests.billing.closing.closing_month import closed
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import read
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
@@ -28,6 +29,7 @@ from tests.billing.operations.acting import stores as stores  # the fixture
 from tests.support.tiers import by_form
 
 WHY = Terms(reason="a test's")
+UTC = Calendar(ZoneInfo("UTC"))
 DAY = date(2026, 10, 25)  # in Berlin of 25 hours
 FACTS = {
     ChargeBy.KEY: "key_id",
@@ -204,6 +206,31 @@ async def test_a_correction_counts_in_the_cost_of_its_request(stores: Stores) ->
         charges.dearest_requests, stores, OWNER, AskDearest(tenant="acme", day="2026-10-15")
     )
     assert sum(each.cost.value for each in found.items) == found.shown.value == found.total.value
+
+
+async def test_what_came_after_its_month_was_closed_is_told_where_it_counts(stores: Stores) -> None:
+    """On the first day of the next month, with the requests that ended then; the closed day stays as it was,
+    though a dearer request ended on it."""
+    tenant = await find_tenant(stores.db, "acme")
+    assert tenant is not None
+    last, first = (window_of_day(day, UTC).start_ms + HOUR_MS for day in ("2025-03-31", "2025-04-01"))
+    events = [
+        an_event("early", tenant.tenant_id, ended_ms=last),
+        an_event("late", tenant.tenant_id, ended_ms=last, output_text=900),
+        an_event("april", tenant.tenant_id, ended_ms=first),
+    ]
+    await posted(stores, [events[0], events[2]])
+    await closed(stores.db, tenant, 3)
+    await posted(stores, events)
+    for by, of in ((ChargeBy.KEY, "k1"), (ChargeBy.USER, "u1"), (ChargeBy.COST_CENTER, "")):
+        asks = [AskDearest(tenant="acme", day=day, by=by, of=of) for day in ("2025-03-31", "2025-04-01")]
+        march, april = [await answer_of(charges.dearest_requests, stores, OWNER, ask) for ask in asks]
+        assert ([each.request for each in march.items], march.more) == (["early"], 0)
+        assert ([each.request for each in april.items], april.more) == (["late", "april"], 0)
+        for found in (march, april):
+            assert (found.others.value, found.shown) == (0, found.total)
+    day = await answer_of(charges.explain_day, stores, OWNER, AskDay(tenant="acme", day="2025-03-31"))
+    assert (day.closed, day.total.requests) == (True, 1)
 
 
 async def test_other_tenants_days_are_unknown_and_so_are_their_groups(stores: Stores) -> None:

@@ -72,7 +72,7 @@ function Row({ request: each, zone }: { request: Request; zone: string }) {
     <tr>
       <td><time dateTime={new Date(each.ended_ms).toISOString()} title={`${dayAndTime(each.ended_ms, zone).join(" ")} ${zone}`}>{time}</time></td>
       <td data-label="">{may("charges.explain") ? <Link to="/requests/$request" params={{ request: each.request }}>{id}</Link> : id}</td>
-      <td className="narrow-hide" data-label="User">{each.user || "–"}</td>
+      <td className="narrow-hide" data-label="User"><bdi>{each.user || "–"}</bdi></td>
       <td data-label="Model">{each.model}</td>
       <td data-label="Ended">{each.code || each.reason}</td>
       <td className="number" data-label="Input">{count(each.input_uncached + each.input_cached)}</td>

@@ -72,7 +72,7 @@ function Crumbs({ charge }: { charge: Charge }) {
     <nav aria-label="Where this is" className="crumbs">
       {may("charges.day") && <Link to={"/spend" as "/"}>Spend</Link>}
       {may("charges.day") && day && <><span aria-hidden>/</span><Link to="/explain" search={{ day }}>{day}</Link></>}
-      {may("charges.day") && day && whose && <><span aria-hidden>/</span><Link to="/explain" search={{ day, by: "key", of: whose.key }}>{whose.key_name}</Link></>}
+      {may("charges.day") && day && whose && <><span aria-hidden>/</span><Link to="/explain" search={{ day, by: "key", of: whose.key }}><bdi>{whose.key_name || whose.key_prefix}</bdi></Link></>}
       {!may("charges.day") && <Link to="/explain">Explain a charge</Link>}
       <span aria-hidden>/</span><span aria-current="page">Request {shortId(request)}</span>
     </nav>
@@ -146,7 +146,7 @@ function whosePairs({ whose, booked, day }: Charge): Pair[] {
 
 function DayLink({ day, by, of, children }: { day: string; by: "user" | "key" | "project"; of: string; children: ReactNode }) {
   const { may } = useSession();
-  return may("charges.day") ? <Link to="/explain" search={{ day, by, of }}>{children}</Link> : <>{children}</>;
+  return may("charges.day") ? <Link to="/explain" search={{ day, by, of }}><bdi>{children}</bdi></Link> : <bdi>{children}</bdi>;
 }
 
 /** Pairs in two columns; those without a value are left out. */
