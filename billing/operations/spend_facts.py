@@ -84,8 +84,9 @@ class LastsUntil(msgspec.Struct, frozen=True):
 
 class SpendBudget(BudgetInUse, frozen=True, kw_only=True):
     """A budget, and when it is spent: of the whole tenant's by the forecast, of others `exhausted` has it by
-    their pace."""
+    their pace. `owner`: the id of whose spending it is, empty for the tenant."""
 
+    owner: str
     lasts: LastsUntil | UnsetType = UNSET
 
 

@@ -183,6 +183,7 @@ async def _budgets(
             **budget_facts(each.budget, names, now)
             | standing_facts(each, names, held, zone)
             | _lasts(each, month, path, zone)
+            | {"owner": each.counted.scope_id}
         )
         for each in shown
     ]

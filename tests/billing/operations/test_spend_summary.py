@@ -76,7 +76,7 @@ async def test_the_budget_ends_where_the_path_crosses_it(stores: Stores) -> None
         date(2025, 11, 30),
     )
     [budget] = found.budgets
-    assert (budget.left.value, budget.percent) == (85 * DOLLAR, 66)
+    assert (budget.left.value, budget.percent, budget.owner) == (85 * DOLLAR, 66, "")
     assert budget.lasts
     early, day, late = budget.lasts.early, budget.lasts.day, budget.lasts.late
     assert early is not None

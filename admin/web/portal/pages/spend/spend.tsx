@@ -102,7 +102,7 @@ function closing(summary: Summary): string {
   if (summary.state !== "over") return "";
   const at = summary.closes && localMoment(summary.closes, summary.time_zone, 0).slice(0, 16);
   if (!at) return "The month is over and not closed yet.";
-  return Date.parse(summary.closes ?? "") > Date.now() ? `The month is over and closes on ${at}; until then it may change.` : `The month was to close on ${at} and is open: some of its usage is not booked yet.`;
+  return Date.parse(summary.closes ?? "") > Date.now() ? `The month is over and closes on ${at}; until then it may change.` : `The month was to close on ${at} and is open: some of its usage may not be booked yet.`;
 }
 
 function Lead({ summary }: { summary: Summary }) {
