@@ -11,8 +11,10 @@ from playwright.async_api import Page, expect
 from billing.enforcement.limit_settings import write_budget
 from billing.ledger.grant_spending import GrantKind
 from billing.limits import Mode, Scope
-from billing.periods import Period
+from billing.periods import HOUR_MS, Period
+from billing.tables.refusals import RefusalHour
 from billing.tables.tenants import Tenant
+from billing.tenants.keys import create_key
 from billing.tenants.tenancy import create_tenant, find_project, set_tenant
 from billing.wallets.wallets import NewGrant, grant
 from core.clock import clock_from
@@ -124,9 +126,15 @@ async def test_a_budget_that_is_used_up_says_whose_and_until_when(
     assert project is not None
     await budget(sqlite, acme, 20, Scope.PROJECT, project.id)
     await spend(sqlite, "acme", noons(date(2025, 11, 10), [4] * 5))
+    key, _ = await create_key(sqlite, acme.tenant_id, project.id)
+    async with sqlite.transaction() as session:
+        hour = {"hour_ms": NOW.unix_ms - NOW.unix_ms % HOUR_MS, "last_ms": NOW.unix_ms, "number": 96}
+        whose = {"key_id": key.id, "user_id": "", "code": "budget_exceeded", "why": "project month"}
+        session.add(RefusalHour.model_validate({"tenant_id": acme.tenant_id, **hour, **whose}))
     watched = await opened(open_page, portal, settings, sqlite, acme, Role.BILLING)
     told = watched.page.get_by_role("status").filter(has_text="has used")
     await expect(told).to_contain_text("Project default has used its November budget, 20.00 of 20.00.")
+    await expect(told).to_contain_text("refused with 402, 96 this month, the last at 2025-11-18 14:32")
     await expect(told).to_contain_text("opens again on 2025-12-01 00:00 Europe/Berlin")
     await expect(told).to_contain_text("Those who run Parley set it.")
     await expect(told.get_by_role("link", name="Raise the budget")).to_have_count(0)
