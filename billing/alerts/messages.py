@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from billing.alerts.report_mail import REPORT_READY, report_text
+
 NAME_CHARS_MAX = 80
 
 
 def mail_text(payload: Mapping[str, Any]) -> tuple[str, str]:
     """Subject and text of a message."""
+    if payload.get("type") == REPORT_READY:
+        return report_text(payload)
     said = _one_line(summary(payload))
     lines = [
         f"{name}: {value}" for name, value in payload.items() if not str(name).endswith(("_nano", "_ms"))
@@ -36,6 +40,8 @@ def summary(payload: Mapping[str, Any]) -> str:
             return f"{share} are not billed in pool {str(payload['pool'])[:NAME_CHARS_MAX]}"
         case "month.left_open":
             return f"{payload['month']} of tenant {payload['of_tenant']} is not closed: {payload['why']}"
+        case "report.ready":
+            return f"the chargeback report of {payload['period']} is ready"
         case "test":
             return "this is a test of an alert's way to you"
         case other:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from sqlalchemy import ColumnElement, and_, delete, func, update
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
 from sqlmodel.sql.expression import SelectOfScalar
 
+from billing.alerts import report_mail
 from billing.alerts.mail import send_mail
 from billing.alerts.messages import mail_text
 from billing.alerts.user_names import with_names
@@ -108,10 +110,11 @@ class OutboxSender:
 
     async def _handle(self, client: "httpx.AsyncClient", row: Outbox) -> None:
         async with self._db.session() as session:
-            target = await session.get(AlertTarget, (row.tenant_id, row.target_id))
+            target = await _target_of(session, row)
         try:
             if target is None or target.ended_ms is not None:
-                await self._mark(row, state=FAILED, last_error=TARGET_GONE)
+                gone = report_mail.NO_READER if row.topic == report_mail.TOPIC else TARGET_GONE
+                await self._mark(row, state=FAILED, last_error=gone)
             elif target.kind == EMAIL and not self._settings.smtp_host:
                 later = now_ms() + MAIL_WAIT_MS
                 await self._mark(row, next_attempt_ms=later, first_sent_ms=None, last_error=NO_MAIL_SERVER)
@@ -180,6 +183,16 @@ class OutboxSender:
             await connection.execute(delete(Outbox).where(*ended))
             await connection.execute(delete(BudgetSpent).where(past))
             await connection.execute(delete(BudgetAlert).where(*told))
+
+
+async def _target_of(session: AsyncSession, row: Outbox) -> AlertTarget | None:
+    """Where a message goes: to a target, or of a report to a member, if they may see money now."""
+    if row.topic != report_mail.TOPIC:
+        return await session.get(AlertTarget, (row.tenant_id, row.target_id))
+    address = (await report_mail.readers_of(session, row.tenant_id)).get(row.target_id)
+    if address is None:
+        return None
+    return AlertTarget(tenant_id=row.tenant_id, id=row.target_id, kind=EMAIL, address=address, created_ms=0)
 
 
 def _in_turn(due: Sequence[ColumnElement[bool]]) -> SelectOfScalar[Outbox]:

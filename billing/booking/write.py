@@ -116,7 +116,8 @@ async def add_rollups(
     """Add lines (of tenants of their own, with their requests) to the rollups of all kinds."""
     await _add_sums(session, [delta for each in posted for delta in rollups(*each)], RollupHour)
     await _add_sums(session, [delta for each in posted for delta in price_rollups(*each)], RollupPrice)
-    spans = await tag_spans(session, {row.tenant_id for rows, _ in posted for row in rows})
+    tenants = {row.tenant_id for rows, _ in posted for row in rows}
+    spans = await tag_spans(session, tenants) if tenants else {}
     tagged = [each for each in posted if each[0] and each[0][0].tenant_id in spans]
     deltas = [delta for each in tagged for delta in tag_rollups(*each, spans[each[0][0].tenant_id])]
     await _add_sums(session, deltas, RollupTag)

@@ -12,9 +12,10 @@ from billing.cli.operations import CommandTerms, answered, asks, facts_of, perfo
 from billing.cli.performers import Performer
 from billing.cli.run_command import show, show_table
 from billing.money import to_text
-from billing.operations import chargeback, chargeback_export, tags
+from billing.operations import chargeback, chargeback_export, report_schedules, tags
 from billing.operations.chargeback import AskChargeback, ChargebackHead, ChargebackReport, HeadKind
 from billing.operations.chargeback_export import AskExport
+from billing.operations.report_schedules import NameSchedule, ScheduleReport
 from billing.operations.shared_fields import NameTenant
 from billing.operations.tags import NameTag
 from core.errors import StartupError
@@ -32,6 +33,7 @@ def chargeback_command() -> None:
         parley chargeback report --tenant acme --rows project --columns key --as-of 2026-11-02
         parley chargeback tags declare team --tenant acme --reason "split by team"
         parley chargeback report --tenant acme --rows tag:team
+        parley chargeback schedule add --tenant acme --every week --rows project
         parley chargeback export --tenant acme --month 2026-10 --out acme-2026-10.csv
     """
 
@@ -144,3 +146,34 @@ def declare_tag_command(ask: NameTag, how: CommandTerms) -> None:
 def withdraw_tag_command(ask: NameTag, how: CommandTerms) -> None:
     """Withdraw a tag: later usage is not told apart by its KEY; what was before stays."""
     show(facts_of(answered(tags.withdraw_tag, ask, how), how.as_json), how.as_json)
+
+
+@chargeback_command.group("schedule")
+def schedule_command() -> None:
+    """Reports by mail: a link behind sign-in, no numbers, to members who may see money."""
+
+
+@schedule_command.command("list")
+@asks(report_schedules.list_schedules)
+def list_schedules_command(ask: NameTenant, how: CommandTerms) -> None:
+    """List the reports that are sent by mail, with how many people are told."""
+    page = answered(report_schedules.list_schedules, ask, how)
+    rows = [facts_of(each, how.as_json) for each in page.items]
+    show_table(rows, how.as_json, "no report is sent by mail")
+
+
+@schedule_command.command("add")
+@asks(
+    report_schedules.schedule_report,
+    options={name: {"show_default": True} for name in ("every", "rows", "columns")},
+)
+def add_schedule_command(ask: ScheduleReport, how: CommandTerms) -> None:
+    """Send a report by mail: on the morning after a month's close, or every Monday."""
+    show(facts_of(answered(report_schedules.schedule_report, ask, how), how.as_json), how.as_json)
+
+
+@schedule_command.command("delete")
+@asks(report_schedules.unschedule_report, arguments=("schedule",))
+def delete_schedule_command(ask: NameSchedule, how: CommandTerms) -> None:
+    """Send a report by mail no more: SCHEDULE is its id."""
+    show(facts_of(answered(report_schedules.unschedule_report, ask, how), how.as_json), how.as_json)

@@ -31,6 +31,7 @@ from billing.noisy.watch import NoisyWatch
 from billing.posting.background_work import run_beside
 from billing.posting.erased_users import redact
 from billing.posting.month_ends import close_months_forever
+from billing.posting.report_schedules import ReportSchedules
 from billing.posting.usage_stream import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quota.client import Quota
 from billing.reconciliation import run as reconciliation
@@ -374,6 +375,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                 for operation, run in {
                     "reconciliation": lambda: reconciliation.watch(db, redis, settings, stop),
                     "noisy": lambda: NoisyWatch(db, redis, settings).run(stop),
+                    "reports": lambda: ReportSchedules(db, settings).run(stop),
                     "outbox": lambda: OutboxSender(db, settings).run(stop),
                     "wallets": lambda: watch_wallets(db, redis, stop),
                     "pool_meter": lambda: PoolMeter(db, redis, settings).run(stop),

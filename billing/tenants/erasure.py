@@ -21,6 +21,7 @@ from billing.tables.ledger import CostCenter, RollupHour, RollupTag, TagKey
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.prices import Charge
 from billing.tables.refusals import RefusalHour, RefusalMinute
+from billing.tables.report_schedules import ReportSchedule
 from billing.tables.safety import SafetyPolicy
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
@@ -289,6 +290,7 @@ async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     await _erase_labels(session, id, None)
     await _erase_tags(session, id, None)
     await session.exec(delete(TagKey).where(col(TagKey.tenant_id) == id))
+    await session.exec(delete(ReportSchedule).where(col(ReportSchedule.tenant_id) == id))
     await _set(session, ApiKey, id, None, name="")
     await _set(session, ApiKey, id, col(ApiKey.revoked_ms).is_(None), revoked_ms=now_ms())
     await _set(session, AlertTarget, id, None, address="", secret="")

@@ -19,6 +19,10 @@ TERMS = "plan pool_terms"
 TENANTS = f"tenant {TERMS} project tenant_user"
 KEYS = "api_key"
 KEY_CHAINS = {KEYS: "tenant_id id owner_key"}  # who counts by key needs no prefix, name or digest
+READERS = {  # whom the biller tells that a report is there
+    "membership": "tenant_id person_id role ended_ms",
+    "person": "id email closed_ms",
+}
 PRICES = "price_book price_version price price_tier gpu_price period_commitment"
 LIMITS = "quota_policy budget"
 MODELS = "model_version"
@@ -43,7 +47,7 @@ REFUSALS = "refusal_minute refusal_hour refusal_mark"
 BOOKS = (
     f"{SUMS} {RECONCILIATION} {REFUSALS} usage_quarantine ledger_txn ledger_entry cost_center "
     "project_cost_center alert_target outbox period_close charge pool_interval commitment gpu_cost "
-    "engine_hour ended_hour rollup_tag tag_key"
+    "engine_hour ended_hour rollup_tag tag_key report_schedule"
 )
 EVERYTHING = " ".join(
     (
@@ -74,7 +78,8 @@ POOL_NAMES = {"pool": "pool"}  # whether there is one
 BOOKED_BY_STAFF = (
     "ledger_head ledger_txn ledger_entry wallet wallet_grant wallet_use wallet_owed usage_line rollup_hour "
     "rollup_price rollup_tag budget_spent budget_watermark budget_alert alert_target outbox pool_owner "
-    "commitment gpu_cost cost_center project_cost_center tag_key"
+    "commitment gpu_cost cost_center project_cost_center tag_key "
+    "report_schedule"
 )
 READ_BY_STAFF = (
     f"{REFUSALS} usage_event usage_quarantine noisy_finding period_close charge pool_interval "
@@ -108,7 +113,9 @@ TABLES: dict[ProcessKind, TableNames] = {
     SUPERVISOR: TableNames(reads=f"{MODELS} {POOLS}"),
     FLEET: TableNames(reads=f"{MODELS} {POOLS}", writes=FLEET_STATE),  # and for its supervisors
     BILLER: TableNames(
-        reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS} {POOLS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
+        reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS} {POOLS}",
+        writes=f"{BOOKS} {AUDIT}",
+        columns={**KEY_CHAINS, **READERS},
     ),
     CONSOLE: TableNames(
         reads=f"{PRICES} {MODELS} {FLEET_SEEN} {READ_BY_STAFF}",
@@ -119,7 +126,7 @@ TABLES: dict[ProcessKind, TableNames] = {
     PORTAL: TableNames(
         reads=f"tenant {TERMS} {PRICES} {MODELS} {READ_BY_MEMBERS}",
         writes=f"{KEYS} {SESSIONS} {PEOPLE} {AUDIT} {REPLIES} {LIMITS} {POLICIES} {ALERTS} tenant_user "
-        "project cost_center project_cost_center tag_key",
+        "project cost_center project_cost_center tag_key report_schedule",
         locks="tenant",
         columns={**RUNNING, **POOL_NAMES},
     ),

@@ -19,11 +19,12 @@ DERIVED = "rollup_hour rollup_price rollup_tag budget_spent budget_watermark wal
 # would hide that some were cut off.
 STATE = (
     "ledger_head audit_head tenant plan pool_terms project tenant_user api_key price_book cost_center "
-    "project_cost_center tag_key quota_policy budget budget_alert wallet wallet_grant period_commitment "
-    "commitment gpu_cost pool pool_admission pool_owner pool_interval usage_quarantine alert_target outbox "
-    "proposal noisy_finding recon_item recon_mark refusal_minute refusal_hour refusal_mark engine_hour "
-    "ended_hour model_version conversation message browser_session person membership invitation "
-    "person_session service_token kept_reply operation_run fleet_lease pool_state fleet_node"
+    "project_cost_center tag_key report_schedule quota_policy budget budget_alert wallet wallet_grant "
+    "period_commitment commitment gpu_cost pool pool_admission pool_owner pool_interval "
+    "usage_quarantine alert_target outbox proposal noisy_finding recon_item recon_mark refusal_minute "
+    "refusal_hour refusal_mark engine_hour ended_hour model_version conversation message "
+    "browser_session person membership invitation person_session service_token kept_reply operation_run "
+    "fleet_lease pool_state fleet_node"
 )
 
 

@@ -117,3 +117,32 @@ async def test_a_month_is_saved_as_a_file_whose_sum_is_told_before(
     assert total * 10**9 == (await reported(stores, tenant)).total.value
     assert file.suggested_filename.endswith("-table.csv")
     assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_a_report_is_sent_by_mail_and_no_more(
+    open_page: OpenPage, tenant: str, portal: str, settings: Settings, sqlite: Database, stores: Stores
+):
+    """To whoever may see money; a tag is declared beside it, with its reason, and can then be chosen."""
+    code = await staff_code(settings, sqlite, "Mia", Role.ADMIN, tenant)
+    watched, page = await opened(open_page, portal, code)
+    await page.get_by_role("button", name="Send by mail").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("When").select_option("Mondays, 07:00")
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="Send by mail").click()
+    sent = page.get_by_role("table", name="Sent by mail")
+    await expect(sent.get_by_role("row", name="Cost center × model")).to_contain_text("Mondays, 07:00")
+    await sent.get_by_role("button", name="Stop sending").click()
+    await dialog.get_by_role("button", name="Stop sending").click()
+    await expect(page.get_by_text("No report is sent by mail.")).to_be_visible()
+    await page.get_by_role("button", name="Declare a tag…").click()
+    await dialog.get_by_label("Key").fill("a b")
+    await dialog.get_by_label("Reason").fill("split by team")
+    await expect(dialog.get_by_text("1 to 64 of")).to_be_visible()
+    await dialog.get_by_label("Key").fill("team")
+    await dialog.get_by_role("button", name="Declare").click()
+    await expect(page.get_by_role("table", name="Tags").get_by_role("row", name="team")).to_be_visible()
+    await page.get_by_label("Rows").select_option("Tag team")
+    await expect(page.get_by_role("table", name="Tag team by model")).to_contain_text("Not tagged")
+    ignored = [each for each in watched.errors if "400" not in each]
+    assert (ignored, watched.strangers) == ([], [])

@@ -55,6 +55,8 @@ REFUSED = {
     "people.forget_totp",  # nobody has a second factor
     "pools.end_commitment",  # takes one that lasts
     "safety.remove",  # there is no document
+    "tags.withdraw",  # no key is declared
+    "chargeback.unschedule",  # no report is sent
     "wallets.pay_out",  # only what was paid for
     "runs.show",  # nothing runs
     "runs.stop",

@@ -117,6 +117,18 @@ def _usage() -> None:
         *maybe_numbers("until_ms"),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_tag_key_tenant"),
     )
+    op.create_table(
+        "report_schedule",
+        *text_keys("tenant_id", "id"),
+        *texts("rows", "columns", "only", "every"),
+        sa.Column("people", sa.JSON(), nullable=False),
+        *numbers("created_ms"),
+        *maybe_numbers("ended_ms"),
+        *texts("last_period"),
+        *maybe_numbers("last_ms"),
+        sa.CheckConstraint("every IN ('month', 'week')", name="ck_report_schedule_every"),
+        sa.ForeignKeyConstraint(["tenant_id"], ["tenant.tenant_id"], name="fk_report_schedule_tenant"),
+    )
 
 
 def _ledger() -> None:

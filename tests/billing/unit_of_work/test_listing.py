@@ -28,6 +28,7 @@ from tests.billing.operations.acting import stores as stores  # the fixture
 from tests.billing.wallets.wallet_tenant import promo
 
 BOUNDED = {  # lists without pages, and why none grows on
+    "chargeback.schedules": "at most 20 a tenant",
     "chargeback.months": "this month and the twelve before it",
     "people.sessions": "one person has 20 open ones at most in a tenant",
     "pools.hours": "25 hours of each pool that is served, of which there are 256 at most",

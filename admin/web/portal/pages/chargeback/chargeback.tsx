@@ -11,6 +11,7 @@ import { clock, money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { useTenant } from "../../tenant";
+import { MailDialog, SentByMail } from "./by-mail";
 import { ExportDialog } from "./export";
 import { Matrix } from "./matrix";
 import { FACTS, TAG, type Fact, type ReportSearch } from "./search";
@@ -27,7 +28,7 @@ export function ChargebackPage() {
   const search = route.useSearch();
   const { may } = useSession();
   const tags = useTags();
-  const [open, setOpen] = useState<"export" | null>(null);
+  const [open, setOpen] = useState<"export" | "mail" | null>(null);
   const path = { tenant: id };
   const { data: report, error, dataUpdatedAt } = useQuery<Report, Problem>({
     queryKey: ["chargeback", id, search],
@@ -46,7 +47,7 @@ export function ChargebackPage() {
     <>
       <div className="report-head">
         <h1 className="page-title">Chargeback</h1>
-        <span className="report-actions">{report && may("chargeback.export") && <Button onClick={() => setOpen("export")}>Export</Button>}</span>
+        <span className="report-actions">{report && may("chargeback.schedule") && <Button variant="default" onClick={() => setOpen("mail")}>Send by mail</Button>}{report && may("chargeback.export") && <Button onClick={() => setOpen("export")}>Export</Button>}</span>
       </div>
       <p className="meta">{report ? <>Amounts in USD. Days are those of {report.time_zone}.{stateOf(report)}</> : "Amounts in USD."}</p>
       <Section title="Report" note="Rows and columns are any two of what usage is of; tags are keys your requests may carry.">
@@ -55,8 +56,12 @@ export function ChargebackPage() {
         {report?.lacks && <p className="soft">The month was closed without: {report.lacks}</p>}
         {report ? <Shown report={report} /> : !error && <Loading />}
       </Section>
+      <div className="report-beside">
+        {may("chargeback.schedules") && <SentByMail />}
+        <Months months={months} />
+      </div>
       {may("tags.list") && <Tags tags={tags} />}
-      <Months months={months} />
+      {open === "mail" && report && <MailDialog report={report} onClose={() => setOpen(null)} />}
       {open === "export" && report && <ExportDialog report={report} asOf={search.as_of} onClose={() => setOpen(null)} />}
     </>
   );
