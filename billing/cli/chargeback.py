@@ -12,9 +12,10 @@ from billing.cli.operations import CommandTerms, answered, asks, facts_of, perfo
 from billing.cli.performers import Performer
 from billing.cli.run_command import show, show_table
 from billing.money import to_text
-from billing.operations import chargeback, chargeback_export, report_schedules, tags
+from billing.operations import chargeback, chargeback_export, chargeback_idle, report_schedules, tags
 from billing.operations.chargeback import AskChargeback, ChargebackHead, ChargebackReport, HeadKind
 from billing.operations.chargeback_export import AskExport
+from billing.operations.chargeback_idle import AskIdle
 from billing.operations.report_schedules import NameSchedule, ScheduleReport
 from billing.operations.shared_fields import NameTenant
 from billing.operations.tags import NameTag
@@ -177,3 +178,12 @@ def add_schedule_command(ask: ScheduleReport, how: CommandTerms) -> None:
 def delete_schedule_command(ask: NameSchedule, how: CommandTerms) -> None:
     """Send a report by mail no more: SCHEDULE is its id."""
     show(facts_of(answered(report_schedules.unschedule_report, ask, how), how.as_json), how.as_json)
+
+
+@chargeback_command.command("idle")
+@asks(chargeback_idle.show_idle)
+def idle_command(ask: AskIdle, how: CommandTerms) -> None:
+    """What shared pools cost while idle, by tenants' shares of their tokens: for operators, on no bill."""
+    told = answered(chargeback_idle.show_idle, ask, how)
+    rows = [facts_of(each, how.as_json) for each in told.shares]
+    show_table(rows, how.as_json, "no shared pool was ready in this month")

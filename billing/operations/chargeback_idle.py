@@ -1,0 +1,74 @@
+"""The operation that shows operators what shared pools cost while idle, by tenants' shares of tokens."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from billing.dedicated_pools.idle_shares import idle_shares
+from billing.dedicated_pools.reports import whole_hours
+from billing.periods import UTC_ZONE, Calendar, month_text, window_of_month
+from billing.tenants.tenancy import tenant_names
+from billing.unit_of_work.units import Look
+from core.clock import iso_time
+from core.operations import MONEY, OPERATORS, MoneyAmount, Uses, operation
+
+
+class AskIdle(msgspec.Struct, frozen=True, kw_only=True):
+    """Which month."""
+
+    month: Annotated[str | None, Meta(description="As 2026-10, in UTC; by default this one.")] = None
+
+
+class IdleShareFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant's share of a shared pool's idle cost, by its `tokens` of all `of_tokens`. `tenant` empty:
+    nobody used the pool; `idle` null: nobody said what its GPUs cost."""
+
+    pool: str
+    tenant: str
+    name: str
+    tokens: int
+    of_tokens: int
+    idle: MoneyAmount | None
+
+
+class IdleCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """The shares of a month, by pool, the largest first."""
+
+    start: str | None = msgspec.field(name="from")
+    end: str | None = msgspec.field(name="to")
+    shares: list[IdleShareFacts]
+
+
+@operation(
+    "chargeback.idle",
+    "GET /chargeback/idle",
+    may=OPERATORS | MONEY,
+    uses=Uses(reads="tenant pool_interval pool_owner gpu_cost usage_line charge rollup_hour"),
+)
+async def show_idle(look: Look, ask: AskIdle) -> IdleCosts:
+    """Show what shared pools cost while idle, told apart by tenants' shares of their tokens. No bill has
+    it."""
+    calendar = Calendar(UTC_ZONE)
+    month = ask.month or month_text(calendar.month_at(look.now_ms()))
+    window = whole_hours(window_of_month(month, calendar, "month"))
+    found = await idle_shares(look.db, window)
+    names = await tenant_names(look.db, {each.tenant_id for each in found if each.tenant_id})
+    return IdleCosts(
+        start=iso_time(window.start_ms),
+        end=iso_time(window.end_ms),
+        shares=[
+            IdleShareFacts(
+                pool=each.pool,
+                tenant=each.tenant_id,
+                name=names.get(each.tenant_id, each.tenant_id),
+                tokens=each.tokens,
+                of_tokens=each.of_tokens,
+                idle=None if each.idle_nano is None else MoneyAmount.of(each.idle_nano),
+            )
+            for each in found
+        ],
+    )
+
+
+OPERATIONS = (show_idle,)
