@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from sqlmodel import col, func, select
 
 from billing.operations.spend_month import SPENT_FROM, AskMonth, ReportedMonth, reported_month
 from billing.operations.spend_reasons import marks_of, shown_names
@@ -14,10 +15,13 @@ from billing.reports.bridge_windows import days_in
 from billing.reports.spend_marks import MarkKind
 from billing.reports.spend_series import DailySeries, SeriesGroup, SpendSums, daily_series
 from billing.reports.usage_questions import Facet, UsageQuestion
+from billing.tables.ledger import CostCenter
+from billing.tables.tenants import ApiKey, Project
 from billing.unit_of_work.units import Look
 from core.operations import PAYERS, STAFF, MoneyAmount, Uses, operation
 
 WEEK_DAYS = 7
+FEW = 200
 
 
 class SpendBy(StrEnum):
@@ -29,6 +33,10 @@ class SpendBy(StrEnum):
     USER = "user"
     KEY = "key"
     POOL = "pool"
+
+
+# Tables of groups that may be many; models and pools never are, users always.
+COUNTED = {SpendBy.PROJECT: Project, SpendBy.COST_CENTER: CostCenter, SpendBy.KEY: ApiKey}
 
 
 class AskSeries(AskMonth, frozen=True, kw_only=True):
@@ -118,7 +126,8 @@ async def show_series(look: Look, ask: AskSeries) -> SpendSeries:
     else:
         window = PeriodWindow(days[0].start_ms, days[-1].end_ms)
         question = UsageQuestion(month.tenant_id, window, month.calendar, (Facet(ask.by.value),))
-        found = await daily_series(look.db, question, _week_before(month.calendar, window.start_ms))
+        since_ms = _week_before(month.calendar, window.start_ms)
+        found = await daily_series(look.db, question, since_ms, await _are_few(look, month.tenant_id, ask.by))
     shown = [each.id for each in found.top]
     names = await shown_names(look, month.tenant_id, Facet(ask.by.value), shown)
     letters, unmarked = await marks_of(look, month, days, found)
@@ -139,6 +148,16 @@ async def show_series(look: Look, ask: AskSeries) -> SpendSeries:
         ],
         unmarked=unmarked,
     )
+
+
+async def _are_few(look: Look, tenant_id: str, by: SpendBy) -> bool:
+    """True where a tenant has so few groups that all of them are read."""
+    table: Any = COUNTED.get(by)
+    if table is None:
+        return by is not SpendBy.USER
+    some = select(table.id).where(col(table.tenant_id) == tenant_id).limit(FEW + 1).subquery("some")
+    async with look.db.session() as session:
+        return (await session.exec(select(func.count()).select_from(some))).one() <= FEW
 
 
 def _week_before(calendar: Calendar, at_ms: int) -> int:

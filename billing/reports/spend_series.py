@@ -19,6 +19,7 @@ from core.sql.database import Database
 
 TOP = 5
 NOBODY = ""
+FEW_ROWS_MAX = 10_000
 
 
 class SpendSums(NamedTuple):
@@ -68,8 +69,11 @@ class DailySeries:
         return assembled((), 0, (), {}, 0)
 
 
-async def daily_series(db: Database, question: UsageQuestion, since_ms: int) -> DailySeries:
-    """Read a window's days by one fact (`question.by`). `days` has totals from `since_ms` on."""
+async def daily_series(
+    db: Database, question: UsageQuestion, since_ms: int, few: bool = False
+) -> DailySeries:
+    """Read a window's days by one fact (`question.by`). `days` has totals from `since_ms` on. `few`: there
+    are not many groups, so that all are read at once, and ranked here."""
     earlier = PeriodWindow(min(since_ms, question.window.start_ms), question.window.end_ms)
     by_day = replace(question, bucket=UsageBucket.DAY)
     async with db.snapshot() as session:
@@ -77,14 +81,22 @@ async def daily_series(db: Database, question: UsageQuestion, since_ms: int) -> 
         await widen_room(connection, db.dialect)
         head = await session.get(LedgerHead, question.tenant_id) or LedgerHead(tenant_id=question.tenant_id)
         seqs = head.line_seq, head.rolled_seq
-        ranked: list[Any] = list((await connection.execute(_ranked(question, seqs))).all())
-        shown = tuple(str(row.group0) for row in ranked if row.group0 != NOBODY)[:TOP]
-        named = replace(by_day, where={question.by[0]: (*shown, NOBODY)})
-        rows: list[Any] = list((await connection.execute(_by_day(named, seqs))).all())
         every = replace(by_day, window=earlier, by=())
         totals: list[Any] = list((await connection.execute(_by_day(every, seqs))).all())
-    groups = int(ranked[0].groups) if ranked else 0
-    sums = [(int(day), str(id), _sums(nano, tokens)) for day, id, nano, tokens in rows]
+        rows: list[Any] = []
+        if few:
+            all_of_it = _by_day(by_day, seqs).limit(FEW_ROWS_MAX + 1)
+            rows = list((await connection.execute(all_of_it)).all())
+        if few and len(rows) <= FEW_ROWS_MAX:
+            shown, groups = _dearest(rows)
+        else:
+            ranked: list[Any] = list((await connection.execute(_ranked(question, seqs))).all())
+            shown = [str(row.group0) for row in ranked if row.group0 != NOBODY][:TOP]
+            groups = int(ranked[0].groups) if ranked else 0
+            named = replace(by_day, where={question.by[0]: (*shown, NOBODY)})
+            rows = list((await connection.execute(_by_day(named, seqs))).all())
+    told = {*shown, NOBODY}
+    sums = [(int(day), str(id), _sums(nano, tokens)) for day, id, nano, tokens in rows if id in told]
     days = {int(day): _sums(nano, tokens) for day, nano, tokens in totals}
     return assembled(shown, groups, sums, days, question.window.start_ms)
 
@@ -118,6 +130,16 @@ def assembled(
         total=total,
         days=dict(days),
     )
+
+
+def _dearest(rows: Sequence[Any]) -> tuple[list[str], int]:
+    """The groups that cost most, of rows of (day, group, nano, tokens), and how many have anything."""
+    months: dict[str, SpendSums] = {}
+    for _, id, nano, tokens in rows:
+        months[str(id)] = months.get(str(id), SpendSums()).plus(_sums(nano, tokens))
+    some = [id for id, sums in months.items() if id != NOBODY and sums != SpendSums()]
+    some.sort(key=lambda id: (-months[id].amount_nano, -months[id].tokens, id))
+    return some[:TOP], len(some)
 
 
 def _sums(nano: Any, tokens: Any) -> SpendSums:

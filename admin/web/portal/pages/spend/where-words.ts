@@ -41,6 +41,11 @@ export const amountsOf = (line: Line, day: number): Amount => line.days[day] ?? 
 /** A number to draw: cost in units. It is never written. */
 export const valueOf = (amount: Amount, measure: Measure): number => (measure === "cost" ? Number(BigInt(amount.cost.nano) / 1000n) / 1_000_000 : amount.tokens);
 
+const UNIT = 1_000_000_000n;
+
+/** True of a month that cost less than one unit: in cents nothing of it would be seen. */
+export const isFine = (series: Series) => BigInt(series.total.cost.nano.replace("-", "")) < UNIT;
+
 /** A value of the axis: units, or tokens in short. */
 export function axisText(value: number, measure: Measure): string {
   if (measure === "tokens") return short(value);
