@@ -9,13 +9,14 @@ from msgspec import Meta
 
 from billing.closing.period_close import closing_gaps_of
 from billing.operations.shared_fields import NameTenant
-from billing.periods import Calendar, PeriodWindow, month_text, window_of_month
+from billing.periods import Calendar, PeriodWindow, local_instant, month_text, window_of_month
 from billing.prices.calendars import calendar_of
 from billing.reports.usage_names import names_of
 from billing.reports.usage_questions import Facet
-from billing.reports.usage_report import SUMS, GroupBy, UsageSums, usage_in
+from billing.reports.usage_report import SUMS, GroupBy, UsageSums, usage_as_of, usage_in
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
+from core.errors import bad_request
 from core.operations import LISTED_DEFAULT, LISTED_MAX, PAYERS, STAFF, MoneyAmount, Uses, operation
 
 NAMED = {
@@ -33,6 +34,10 @@ class AskStatement(NameTenant, frozen=True, kw_only=True):
         str | None, Meta(description="As 2026-10, in the tenant's time zone; by default this one.")
     ] = None
     by: Annotated[GroupBy, Meta(description="What a line sums up.")] = GroupBy.PROJECT
+    as_of: Annotated[
+        str,
+        Meta(description="As the books said at this time, like 2026-10-01T12:00:00+02:00; not by day."),
+    ] = ""
     limit: Annotated[
         int, Meta(ge=1, le=LISTED_MAX, description="How many lines at most; the others are one more.")
     ] = LISTED_DEFAULT
@@ -100,7 +105,13 @@ async def show_statement(look: Look, ask: AskStatement) -> Statement:
     now = look.now_ms()
     month = ask.month or month_text(calendar.month_at(now))
     window = window_of_month(month, calendar, "month")
-    found = await usage_in(look.db, owner.tenant_id, window, ask.by, calendar)
+    known_ms = local_instant(ask.as_of, calendar.zone, "as_of") if ask.as_of else None
+    if known_ms is None or known_ms >= now:
+        found = await usage_in(look.db, owner.tenant_id, window, ask.by, calendar)
+    elif ask.by is GroupBy.DAY:
+        raise bad_request("an earlier time does not go with days: choose another", field="as_of")
+    else:
+        found = await usage_as_of(look.db, owner.tenant_id, window, ask.by, known_ms)
     if ask.by is GroupBy.DAY:
         found = [each for each in found if int(each.group) <= now]
     behind = found[ask.skip :]

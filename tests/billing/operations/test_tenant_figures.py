@@ -165,4 +165,8 @@ async def test_a_month_that_is_none_is_said_of_its_field(stores: Stores) -> None
     wrong = await refusal_of(statement.show_statement, stores, OWNER, AskStatement(tenant="acme", month="x"))
     assert wrong.field == "month"
     empty = await answer_of(show_statement, stores, OWNER, AskStatement(tenant="acme", month="2020-01"))
+    early = AskStatement(tenant="acme", as_of="2020-01-01")
+    assert (await answer_of(show_statement, stores, OWNER, early)).lines == []
+    by_day = AskStatement(tenant="acme", as_of="2020-01-01", by=GroupBy.DAY)
+    assert (await refusal_of(show_statement, stores, OWNER, by_day)).field == "as_of"
     assert (empty.lines, empty.total.cost.value, empty.closed) == ([], 0, False)
