@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import literal, literal_column, select, union_all
+from sqlalchemy import BigInteger, literal, literal_column, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlmodel import col, func
 
@@ -25,9 +25,11 @@ COLUMNS = (
     *("request_id", "ended_ms", "user_id", "key_id", "model", "reason", "code", "input_uncached"),
     *("input_cached", "output_text", "output_reasoning", "cost_nano"),
 )
-EVENT_HOUR: Any = literal_column(ENDED_HOUR.replace("ended_ms", "usage_event.ended_ms"))
-EVENT_AT: Any = literal_column("+usage_event.ended_ms")  # the sign keeps SQLite from an index of times
-CELL_HOUR: Any = literal_column("cells.hour_ms / 3600000")
+EVENT_HOUR: Any = literal_column(ENDED_HOUR.replace("ended_ms", "usage_event.ended_ms"), BigInteger)
+EVENT_AT: Any = literal_column(
+    "+usage_event.ended_ms", BigInteger
+)  # by the sign, SQLite takes no index of times
+CELL_HOUR: Any = literal_column("cells.hour_ms / 3600000", BigInteger)
 OF_EVENTS: dict[Facet, Any] = {
     Facet.PROJECT: UsageRow.project_id,
     Facet.USER: UsageRow.user_id,
