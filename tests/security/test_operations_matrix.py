@@ -15,6 +15,7 @@ from billing.unit_of_work.units import Stores, Terms
 from core.actor import Author
 from core.configuration.settings import Settings
 from core.errors import Refused
+from core.file_answer import FileAnswer
 from core.operations import MEMBERS, STAFF, Operation, Role, registered, shown_secrets
 from core.sql.database import Database
 from tests.security.asked_operations import NAMES, SeededTenant, ask_for, seeded
@@ -61,6 +62,9 @@ async def said(
         done = await perform(two.stores, two.actor(role), declared, ask, terms)
     except Refused as refused:
         return "refused", refused.refusal
+    if isinstance(done.answer, FileAnswer):
+        async with done.answer.read() as pieces:
+            return "answered", b"".join([piece async for piece in pieces]).decode()
     return "answered", msgspec.json.encode(done.answer, enc_hook=shown_secrets).decode()
 
 
