@@ -32,6 +32,11 @@ from tests.billing.events import an_event
 ROOT = Path(__file__).parents[3]
 
 READS = {
+    "chargeback idle",
+    "chargeback months",
+    "chargeback report",
+    "chargeback schedule list",
+    "chargeback tags list",
     "alerts list",
     "alerts targets list",
     "approvals list",

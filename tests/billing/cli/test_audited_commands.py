@@ -37,6 +37,8 @@ NO_ADMINISTRATION = {
 }
 # Orders that need a pool or a model folder, and the test that sees the row of each.
 ELSEWHERE = {
+    "chargeback schedule delete": "tests/billing/posting/test_report_schedules.py::"
+    "test_who_is_asked_for_must_see_money_and_be_of_the_tenant",
     "runs stop": "tests/billing/unit_of_work/test_runs.py::test_a_run_is_stopped_at_another_console",
     "apply": "tests/billing/cli/test_apply.py::test_a_file_is_shown_asked_for_and_done",
     "approvals approve": "tests/billing/approvals/test_approvals.py::test_a_move_above_the_limit_takes_two",
@@ -123,6 +125,10 @@ STEPS = (
     ("usage correct --tenant acme billed --cause c1 --output 9", "request.correct"),
     ("usage refund --tenant acme billed --cause c2", "request.refund"),
     ("usage export --tenant acme --month 1970-01", "usage.export"),
+    ("chargeback export --tenant acme --month 1970-01", "usage.export"),
+    ("chargeback tags declare team --tenant acme --reason why", "tag.declare"),
+    ("chargeback tags withdraw team --tenant acme --reason why", "tag.withdraw"),
+    ("chargeback schedule add --tenant acme", "report_schedule.create"),
     ("requests explain --tenant acme billed", "request.explain"),
     ("quarantine accept {accepted} --reason why", "quarantine.accept"),
     ("quarantine dismiss {dismissed} --reason why", "quarantine.dismiss"),
