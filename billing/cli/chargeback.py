@@ -109,9 +109,10 @@ def export_command(ask: AskExport, how: CommandTerms, out: Path | None) -> None:
 
 @contextmanager
 def opened_output(out: Path | None) -> Generator[Callable[[bytes], int]]:
-    """Gives a function that writes to the file, or to stdout. Raises StartupError where it cannot be made."""
+    """Gives a function that writes to the file, or to stdout, there with lines as a terminal has them. Raises
+    StartupError where it cannot be made."""
     if out is None:
-        yield sys.stdout.buffer.write
+        yield lambda piece: sys.stdout.buffer.write(piece.replace(b"\r\n", b"\n"))
         sys.stdout.flush()
         return
     try:

@@ -5,6 +5,9 @@ from shlex import quote
 from core.errors import Refusal, SeeOperation
 
 ARGUMENTS = frozenset({("pools.drain", "pool")})  # what a command takes without an option
+# Commands that are called otherwise than their operation.
+COMMANDS = {"chargeback.schedules": "chargeback schedule list", "tags.list": "chargeback tags list"}
+COMMANDS |= {f"tags.{verb}": f"chargeback tags {verb}" for verb in ("declare", "withdraw")}
 
 
 def refused_text(refusal: Refusal) -> str:
@@ -13,7 +16,8 @@ def refused_text(refusal: Refusal) -> str:
 
 
 def _line(seen: SeeOperation) -> str:
-    words = ["parley", *seen.operation.replace("_", "-").split(".")]
+    called = COMMANDS.get(seen.operation) or seen.operation.replace("_", "-").replace(".", " ")
+    words = ["parley", *called.split()]
     for name, value in seen.ask.items():
         words.append(quote(value) if (seen.operation, name) in ARGUMENTS else f"--{name} {quote(value)}")
     return " ".join([*words, "--help"] if seen.help else words)

@@ -28,6 +28,7 @@ from billing.tables.pools import PoolRow
 from billing.tables.tenants import PLATFORM
 from billing.tenants.keys import authenticate_key, create_key
 from billing.tenants.sessions import open_session
+from billing.tenants.tags import declare_tag
 from billing.tenants.tenancy import create_tenant, find_project
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.perform import answer_of
@@ -55,7 +56,6 @@ REFUSED = {
     "people.forget_totp",  # nobody has a second factor
     "pools.end_commitment",  # takes one that lasts
     "safety.remove",  # there is no document
-    "tags.withdraw",  # no key is declared
     "chargeback.unschedule",  # no report is sent
     "wallets.pay_out",  # only what was paid for
     "runs.show",  # nothing runs
@@ -183,6 +183,7 @@ async def _rules(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
     await answer_of(plans.set_plan_limit, stores, OWNER, of_plan)
     center = CreateCostCenter(tenant=tenant.id, code="4711")
     await answer_of(projects.create_cost_center, stores, OWNER, center)
+    await declare_tag(stores.db, tenant.id, "label")
     named, plan = {"limit_id": limit.id}, {"plan": "gold"}
     return {
         "limits.show": named,
@@ -195,6 +196,8 @@ async def _rules(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "projects.charge_to": {"cost_center": "4711"},
         "projects.create": {"name": "lab"},
         "cost_centers.create": {"code": "4712"},
+        "tags.declare": {"key": "team"},
+        "tags.withdraw": {"key": "label"},
         "safety.set": {"document": DOCUMENT},
         "tenants.set": {"time_zone": "Europe/Vienna"},
         "tenants.set_terms": {"weight": 2},

@@ -51,6 +51,8 @@ FOREIGN = (
     "keys create --tenant {other} --project {project}",
     "keys sign-in-link --tenant {other} --user ann {key}",
     "keys revoke --tenant {other} {key}",
+    "keys show --tenant {other} {key}",
+    "keys edit --tenant {other} {key} --name own",
     "keys rotate --tenant {other} {key}",
     "limits end --tenant {other} {limit}",
     "limits edit --tenant {other} {limit} --limit 3",
@@ -77,6 +79,8 @@ FOREIGN = (
     "projects charge-to --tenant {other} {own_project} {cost_center}",
     "projects charge-to --tenant {other} {project} {own_center}",
     "projects reopen --tenant {other} {project}",
+    "chargeback schedule delete --tenant {other} {schedule}",
+    "charges explain billed --tenant {other}",
     "requests cancel billed --tenant {other}",
     "requests explain billed --tenant {other}",
     "requests find --tenant {other} --key {key}",
@@ -105,7 +109,7 @@ FOREIGN = (
 # Words of a command that name a thing of a tenant, and those that name none, or a new one.
 NAMING = words(
     "budget commitment cost_center grant invitation key limit_id message named of person pool price_book "
-    "project request request_id run session target token user"
+    "project request request_id run schedule session target token user"
 )
 NAMING_NONE = words(
     "reason notice_days notice_months mistake tenant "
@@ -119,9 +123,14 @@ NAMING_NONE = words(
     "force author mode role gpu as_never_made input cached_input output paid_by version "
     "labels let_in state reserve_interactive_tokens reserve_standard_tokens workers "
     "to term refused as_merged as_prompt number remove text text_file with_diff loosen "
+    "seen against rows columns only top_rows top_columns format day every operation "
 )
 # These name a thing of theirs by a word that means another thing elsewhere.
-NUMBERS = {("audit list", "target")}  # narrows what is listed of the tenant's own
+NUMBERS = {
+    ("audit list", "target"),
+    ("charges day", "of"),
+    ("charges requests", "of"),
+}  # narrows what is listed of the tenant's own
 ANY_POOL = {
     "pools move",
     "requests cancel",
@@ -131,10 +140,12 @@ ANY_POOL = {
     "requests show",
 }  # where to look
 OWN_KEY = {
+    "chargeback tags declare",
+    "chargeback tags withdraw",
     "wallets claw-back",
     "wallets grant",
     "wallets pay-out",
-}  # what makes a grant the same: within the tenant
+}  # a word of its requests' own; what makes a grant the same: within the tenant
 OWN_USER = {"keys create", "keys sign-in-link", "users close", "users create"}  # makes known who is not
 KNOWN = {"prices import {parent}"}  # by operators: a file
 NOT_BY_ID = {"sessions revoke"}  # `user`: those who are signed in at the tenant
@@ -260,6 +271,7 @@ async def test_a_name_of_another_tenants_is_refused_as_one_that_nobody_has(
         path.write_text(f'{text}\n[models."*"]\ninput = "1"\noutput = "1"\n')
         office.facts[name] = str(path)
     for line in (
+        "chargeback schedule add --tenant acme",
         f"prices import {office.facts['book']}",
         f"alerts test --tenant acme {typist.values['target']}",
     ):
@@ -268,6 +280,7 @@ async def test_a_name_of_another_tenants_is_refused_as_one_that_nobody_has(
     facts = typist.values | office.facts
     facts |= {"other": "other", "own_project": "own", "own_center": "7", "book": "acmes"}
     facts["gpu_commitment"] = first(file, "SELECT id FROM commitment")
+    facts["schedule"] = first(file, "SELECT id FROM report_schedule")
     facts["person"] = first(file, "SELECT id FROM person")
     facts["person_session"] = first(file, "SELECT id FROM person_session")
     facts["invitation"] = first(file, "SELECT id FROM invitation")

@@ -24,6 +24,7 @@ from tests.support.redis import Redis
 OPERATIONS = list(registered().values())
 SECRET_WORD = "zzz-othertenant"
 OF_ONES_OWN = (
+    "safety.",  # a level, which is a tenant's or the platform's: a member's own
     "people.",
     "me.",
     "requests.",

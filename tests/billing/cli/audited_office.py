@@ -44,6 +44,9 @@ READS = {
     "audit verify",
     "budgets list",
     "budgets show",
+    "charges day",
+    "charges explain",
+    "charges requests",
     "connections list",
     "cost-centers list",
     "keys list",
@@ -85,13 +88,13 @@ READS = {
     "safety stats",
     "safety try",
     "search",
-    "sessions list",
     "spend bridge",
     "spend cache",
     "spend pools",
     "spend refusals",
     "spend series",
     "spend summary",
+    "sessions list",
     "tenants list",
     "tenants show",
     "tokens list",
@@ -232,6 +235,7 @@ def office(home: Path, redis_url: str, sqlite_template: Path) -> CommandsOffice:
         Path(made.facts[name]).write_text(
             f'book = "silver"\n{begin}[models."*"]\ninput = "0.20"\ncached_input = "0.05"\noutput = "0.80"\n'
         )
+    made.facts["report"] = str(home / "report.csv")
     made.facts["policy"] = str(home / "policy.json")
     Path(made.facts["policy"]).write_text('{"detectors": [{"name": "card", "action": "block"}]}')
     made.on_database(lambda database: prepare(database, made.facts))

@@ -73,6 +73,11 @@ STEPS = (
     ("projects charge-to --tenant beta research 4711", "project.move"),
     ("projects close --tenant beta research", "project.close"),
     ("projects reopen --tenant beta research", "project.reopen"),
+    ("chargeback export --tenant beta --out {report}", "usage.export"),
+    ("chargeback schedule add --tenant beta", "report_schedule.create"),
+    ("chargeback schedule delete --tenant beta {schedule}", "report_schedule.delete"),
+    ("chargeback tags declare --tenant beta team", "tag.declare"),
+    ("chargeback tags withdraw --tenant beta team", "tag.withdraw"),
     ("users create --tenant beta alice", "user.create"),
     ("users close --tenant beta alice", "user.close"),
     ("users reopen --tenant beta alice", "user.reopen"),
@@ -216,6 +221,8 @@ def _keep(facts: dict[str, str], line: str, result: Result) -> None:
         facts["key"] = json.loads(result.stdout)["key"]
     if line.startswith("budgets"):
         facts["budget"] = json.loads(result.stdout)["budget"]
+    if line.startswith("chargeback schedule"):
+        facts["schedule"] = json.loads(result.stdout)["schedule"]
     if line.startswith("pools commit"):
         facts["gpu_commitment"] = json.loads(result.stdout)["id"]
     if line.startswith("prices commit"):
