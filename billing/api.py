@@ -5,7 +5,7 @@ from billing.approvals.proposals import WaitingMove, perform_or_propose
 from billing.audit.log import record, record_separately
 from billing.audit_heads.head_files import read_heads, require_heads
 from billing.audit_heads.restore_log import record_restore
-from billing.audit_heads.restores import RestoreRecord, Rollback, rollbacks_of
+from billing.audit_heads.restores import Rollback, rollbacks_of
 from billing.booking.admissions import Admissions, SealedAdmission, admissions_of, seal, sealed_admission_of
 from billing.booking.recent_moves import MOVES
 from billing.dedicated_pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
@@ -24,7 +24,7 @@ from billing.enforcement.limit_settings import (
 from billing.limits import UNLIMITED, Dimension, Mode, RequestLimits, Scope
 from billing.money import UNITS, to_display, to_text
 from billing.noisy.findings import is_throttling, list_findings
-from billing.people.actors import actor_of_bearer, actor_of_cookie, actor_of_session
+from billing.people.actors import actor_of_bearer, actor_of_session
 from billing.people.first_owner import owner_url
 from billing.people.known_browsers import KNOWN_SECONDS
 from billing.people.links import make_person_code
@@ -35,7 +35,6 @@ from billing.people.person_sessions import (
     clear_person_sessions,
     end_person_session,
     find_person_session,
-    list_person_sessions,
 )
 from billing.people.persons import ensure_owner
 from billing.people.sign_in import SignIns
@@ -77,7 +76,7 @@ from billing.reports.usage_questions import (
     UsageQuestion,
     check_question,
 )
-from billing.reports.usage_report import GroupBy, UsageSums, usage_in
+from billing.reports.usage_report import GroupBy, usage_in
 from billing.requests.explain import (
     BookedLine,
     BookedRequest,
@@ -258,7 +257,6 @@ __all__ = [
     "Remaining",
     "RequestLimits",
     "RequestOwner",
-    "RestoreRecord",
     "Rollback",
     "SafetyDay",
     "SafetyPolicy",
@@ -278,11 +276,9 @@ __all__ = [
     "UsageOwner",
     "UsagePage",
     "UsageQuestion",
-    "UsageSums",
     "UsageTerms",
     "WaitingMove",
     "actor_of_bearer",
-    "actor_of_cookie",
     "actor_of_session",
     "admissions_of",
     "authenticate_key",
@@ -326,7 +322,6 @@ __all__ = [
     "list_budgets",
     "list_findings",
     "list_keys",
-    "list_person_sessions",
     "list_policies",
     "list_tenants",
     "list_terms",
