@@ -131,7 +131,7 @@ async def test_alerts_go_where_an_admin_says(
     dialog = page.get_by_role("dialog", name="Tell https://hooks.example.com/parley no more")
     await dialog.get_by_label("Reason").fill("moved")
     await dialog.get_by_role("button", name="Remove", exact=True).click()
-    await expect(page.get_by_text("Nobody is told yet")).to_be_visible()
+    await expect(page.get_by_text("Nowhere yet")).to_be_visible()
     assert faults(watched) == []
 
 

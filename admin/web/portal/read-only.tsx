@@ -20,7 +20,7 @@ export function ReadOnly({ operation, what }: { operation: string; what: string 
 const NAMED_MAX = 3;
 
 /** Who can, by name. */
-function Whom() {
+export function Whom() {
   const { id, name } = useTenant();
   const { data } = useQuery({ queryKey: ["admins", id], queryFn: () => answered(api.GET("/api/tenants/{tenant}/admins", { params: { path: { tenant: id }, query: { limit: NAMED_MAX } } })), staleTime: 60_000 });
   const names = data?.items.map((each) => each.name) ?? [];

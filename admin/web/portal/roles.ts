@@ -5,8 +5,8 @@ export type MemberRole = "admin" | "billing" | "developer" | "viewer";
 export const ROLES: Record<MemberRole, readonly [name: string, says: string]> = {
   admin: ["Admin", "sees everything; manages members, keys, projects and rules."],
   billing: ["Finance", "sees all money and exports it; changes nothing."],
-  developer: ["Developer", "makes and rotates keys, sees and cancels requests; sees no money."],
-  viewer: ["Viewer", "sees requests, keys, projects, limits and budgets; changes nothing."],
+  developer: ["Developer", "makes and rotates keys, sees and cancels requests with what each cost; sees no sums."],
+  viewer: ["Viewer", "sees requests with what each cost, keys, projects, limits and budgets; changes nothing."],
 };
 
 /** A role as the portal calls it. */

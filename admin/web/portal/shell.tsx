@@ -11,6 +11,7 @@ import { useChanges } from "../shared/live";
 import { useSession } from "../shared/session";
 import { Account, KeyHelp, PageLinks, Scheme, useSeen } from "../shared/shell-parts";
 import { PAGES } from "./pages-list";
+import { Whom } from "./read-only";
 import { roleName } from "./roles";
 import { useTenant } from "./tenant";
 import "../shared/shell.css";
@@ -22,6 +23,7 @@ export function Shell() {
   const [menu, setMenu] = useState(false);
   const pages = useSeen(PAGES);
   const path = useRouterState({ select: (state) => state.location.pathname });
+  const closed = PAGES.find((page) => page.to === path.replace(/^\/portal/, "").replace(/\/$/, "") && !pages.includes(page));
   useKeys({ pages, help: () => setHelping(true) });
   useEffect(() => setMenu(false), [path]);
   return (
@@ -40,7 +42,7 @@ export function Shell() {
             <div className="here"><TenantName /></div>
             <Account />
           </div>
-          <main id="main" className="page portal-page" tabIndex={-1}><Outlet /></main>
+          <main id="main" className="page portal-page" tabIndex={-1}>{closed ? <NotForRole title={closed.title} /> : <Outlet />}</main>
         </div>
       </div>
       <Drawer opened={menu} onClose={() => setMenu(false)} size={260} title="Pages">
@@ -48,6 +50,17 @@ export function Shell() {
       </Drawer>
       <Modal opened={helping} onClose={() => setHelping(false)} title="Keys"><KeyHelp pages={pages} /></Modal>
     </FreshnessProvider>
+  );
+}
+
+/** A page that was opened by its address, and is not for the member's role. */
+function NotForRole({ title }: { title: string }) {
+  const { me } = useSession();
+  return (
+    <>
+      <h1 className="page-title">{title}</h1>
+      <p className="read-only" role="note"><b>Your role is {roleName(me.role)}:</b> this page is not part of it. <Whom /></p>
+    </>
   );
 }
 

@@ -92,7 +92,7 @@ export function EndBudget({ tenant, budget, onClose }: { tenant: string; budget:
       onClose={onClose}
       typed=""
       send={(how) => answered(api.POST("/api/tenants/{tenant}/budgets/{budget}/end", { params: { path: { tenant, budget: budget.budget }, ...terms(how) }, body: { reason: how.reason } }))}
-      preview={() => <p>Its {money(budget.limit)} USD limit nothing any more, and alert nobody. What was spent stays in the books.</p>}
+      preview={() => <p>{money(budget.limit)} USD is no limit any more, and nobody is told. What was spent stays in the books.</p>}
     />
   );
 }

@@ -11,16 +11,19 @@ import { api, answered, Problem, type Schemas } from "../../../shared/api";
 import { count, moment, money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
+import type { useOwnerNames } from "./owner-names";
 
 type Target = Schemas["AlertTargetFacts"];
 type Reached = Schemas["ReachedAlert"];
 
-export function Alerts({ tenant }: { tenant: string }) {
+type Named = ReturnType<typeof useOwnerNames>;
+
+export function Alerts({ tenant, named }: { tenant: string; named: Named }) {
   const { may } = useSession();
   return (
     <>
       {may("alerts.targets") && <Targets tenant={tenant} />}
-      {may("alerts.list") && <WasReached tenant={tenant} />}
+      {may("alerts.list") && <WasReached tenant={tenant} named={named} />}
     </>
   );
 }
@@ -55,7 +58,7 @@ function Targets({ tenant }: { tenant: string }) {
   ];
   return (
     <Section title="Alerts" note="Each threshold is told once, to all of these." end={edits && <button type="button" className="link" onClick={() => setOpened("add")}>Add where…</button>}>
-      {!rows ? <span className="skeleton" /> : rows.length ? <DataTable label="Where alerts go" columns={columns} rows={rows} keyOf={(row) => row.target} /> : <p className="soft">Nobody is told yet when a budget nears its end.</p>}
+      {!rows ? <span className="skeleton" /> : rows.length ? <DataTable label="Where alerts go" columns={columns} rows={rows} keyOf={(row) => row.target} /> : <p className="soft">Nowhere yet: add where you want to be told when a budget nears its end.</p>}
       <p role="status" className="note">{told}</p>
       {opened === "add" && <AddTarget tenant={tenant} onClose={() => setOpened(null)} />}
       {opened !== null && opened !== "add" && <RemoveTarget tenant={tenant} target={opened} onClose={() => setOpened(null)} />}
@@ -110,12 +113,12 @@ const REACHED: Column<Reached>[] = [
   { title: "Of, USD", number: true, cell: (row) => money(row.limit) },
 ];
 
-function WasReached({ tenant }: { tenant: string }) {
+function WasReached({ tenant, named }: { tenant: string; named: Named }) {
   const { items, more } = usePages<Reached>(["alerts", tenant], (after) => answered(api.GET("/api/tenants/{tenant}/alerts", { params: { path: { tenant }, query: { after, limit: 10 } } })));
   if (!items?.length) return null;
   return (
     <Section title="What was told" note="the newest first">
-      <DataTable label="Alerts told" columns={REACHED} rows={items} keyOf={(row) => `${row.reached} ${row.budget} ${row.percent} ${row.of}`} />
+      <DataTable label="Alerts told" columns={REACHED} rows={named(items) ?? []} keyOf={(row) => `${row.reached} ${row.budget} ${row.percent} ${row.of}`} />
       <LoadMore more={more} what="alerts" />
     </Section>
   );

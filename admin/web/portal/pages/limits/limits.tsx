@@ -28,7 +28,7 @@ export function LimitsPage() {
   const limits = useLive(["limits", id], () => answered(api.GET("/api/tenants/{tenant}/limits", { params: { path, query } })), 5000).data?.items;
   const budgets = useLive(["budgets", id], async () => (may("budgets.list") ? await answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path, query } })) : { items: [], next: null }), 5000).data?.items;
   const named = useOwnerNames(id);
-  const lead = facts && limits && budgets ? verdictOf(facts, limits, budgets).text : "";
+  const lead = facts && limits && budgets ? verdictOf(facts, named(limits) ?? [], named(budgets) ?? []).text : "";
   const close = () => setOpened(null);
   return (
     <>
@@ -50,7 +50,7 @@ export function LimitsPage() {
       <Section title="Limits" note="Yours may be lower than Parley’s, never higher. Use is of now.">
         {limits?.length ? <DataTable label="Limits" columns={limitColumns(may("limits.end"), setOpened)} rows={named(limits) ?? []} keyOf={(each) => each.limit_id} /> : <p className="soft">No limit of your own. Those of your plan hold.</p>}
       </Section>
-      <Alerts tenant={id} />
+      <Alerts tenant={id} named={named} />
       {opened?.what === "new-budget" && <SetBudget tenant={name} onClose={close} />}
       {opened?.what === "new-limit" && <SetLimit tenant={name} onClose={close} />}
       {opened?.what === "budget" && <SetBudget tenant={name} began={opened.budget} onClose={close} />}
