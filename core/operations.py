@@ -135,6 +135,8 @@ def flat_facts(answer: msgspec.Struct) -> dict[str, Any]:
         name, value = each.encode_name, getattr(answer, each.name)
         if isinstance(value, MoneyAmount):
             facts[f"{name}_nano"] = value.value
+        elif value is msgspec.UNSET:
+            continue
         elif value is None and MoneyAmount in get_args(each.type):
             facts[f"{name}_nano"] = None
         else:

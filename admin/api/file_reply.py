@@ -1,9 +1,13 @@
-"""The reply that is a file, sent as it is made: its receiver's pace is the maker's."""
+"""The reply that is a file, sent as it is made: its receiver's pace is the maker's, who waits so long."""
+
+import asyncio
 
 from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from core.file_answer import FileAnswer
+
+PIECE_SECONDS_MAX = 30.0  # a receiver that takes no piece for so long holds others up
 
 
 class FileReply(StreamingResponse):
@@ -21,5 +25,10 @@ class FileReply(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
+
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(PIECE_SECONDS_MAX):
+                await send(message)
+
         async with self._file.read():
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, send_in_time)

@@ -19,6 +19,7 @@ from core.sql.database import Database
 
 TARGETS_MAX = 10
 LISTED_MAX = 1_000
+TEST = "test:"  # what causes of tests begin with
 
 
 async def add_target(
@@ -97,6 +98,17 @@ async def last_messages(db: Database, tenant_id: str, target_ids: Sequence[str])
         return {row.target_id: row for row in (await session.exec(statement)).all()}
 
 
+async def tests_since(db: Database, tenant_id: str, since_ms: int) -> list[int]:
+    """When a tenant's tests were made since then, in Unix ms, whatever became of their targets."""
+    statement = select(col(Outbox.created_ms)).where(
+        col(Outbox.tenant_id) == tenant_id,
+        col(Outbox.created_ms) >= since_ms,
+        col(Outbox.idempotency_key).startswith(TEST),
+    )
+    async with db.session() as session:
+        return [*(await session.exec(statement)).all()]
+
+
 async def retry(db: Database, tenant_id: str, message_id: str | None = None) -> int:
     """Send a given-up or waiting message now, under the same id; None: all given-up ones. Returns their
     number."""
@@ -123,7 +135,7 @@ async def send_test(db: Database, tenant_id: str, target_id: str) -> Outbox:
         target = await session.get(AlertTarget, (tenant_id, target_id))
         if target is None or target.ended_ms is not None:
             raise bad_request(f"there is no target {target_id!r}: see `parley alerts targets list`")
-        row = message(target, f"test:{uuid7(now)}", {"type": "test"}, now)
+        row = message(target, f"{TEST}{uuid7(now)}", {"type": "test"}, now)
         session.add(row)
     return row
 

@@ -27,7 +27,7 @@ from billing.tenants.sign_in_links import make_link_code
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
-from core.errors import forbidden, unknown
+from core.errors import bad_request, forbidden, unknown
 from core.operations import ADMINS, DEVELOPERS, OPERATORS, ListedPage, Role, Secret, Uses, operation
 from core.sql.database import Database
 from core.web.local_urls import gateway_url
@@ -261,6 +261,8 @@ async def link_key(change: Change, ask: LinkKey) -> SignInAddress:
     """Make a link that signs one browser in with a key, once, within an hour.
 
     The same user finds the same chats in every browser that they sign in. A dry run makes no code."""
+    if ask.url and not ask.url.startswith(("http://", "https://")):
+        raise bad_request("a gateway's URL begins with https:// or http://", field="url")
     owner = (await change.tenant(ask.tenant)).tenant_id
     users_max = change.settings.users_per_tenant_max
     row, whom = await key_for_link(change.db, owner, ask.key, ask.user, users_max)

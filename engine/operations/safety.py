@@ -1,7 +1,6 @@
 """Operations on safety policies: the documents of levels, their versions, and what was found by them. No text
 of anybody is read."""
 
-import asyncio
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -24,6 +23,7 @@ from billing.api import (
 )
 from core.errors import bad_request, see, unknown
 from core.operations import ADMINS, DEVELOPERS, OPERATORS, ListedPage, Role, Uses, operation
+from core.tasks import OneAtATime
 from engine.operations.policy_changes import PolicyChange, change_of
 from engine.operations.policy_levels import (
     Level,
@@ -44,6 +44,7 @@ from engine.safety.policy_checks import checked
 EDITORS = OPERATORS | ADMINS
 TRIERS = OPERATORS | DEVELOPERS | {Role.SUPPORT}
 READS = "tenant project safety_policy"
+CHECKING = OneAtATime()  # many patterns take a processor for seconds
 
 Document = dict[str, Any]
 
@@ -236,7 +237,7 @@ async def set_policy(change: Change, ask: SetPolicy) -> SetPolicyFacts:
     """Make a document the newest version of a level. It replaces the whole document there, from now on; what
     runs keeps the rules that it began with."""
     try:
-        await asyncio.to_thread(checked, ask.document)
+        await CHECKING.run(checked, ask.document)
     except PolicyError as error:
         raise bad_request(str(error), field="document") from error
     return await _written(change, await level_meant(change, ask), ask.document, ask)

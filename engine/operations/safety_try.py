@@ -1,7 +1,6 @@
 """The operation that shows what a policy does to a text, step by step. The text is kept nowhere, and stands
 in no address: what is asked comes in the body."""
 
-import asyncio
 from typing import Annotated
 
 import msgspec
@@ -10,6 +9,7 @@ from msgspec import Meta
 from billing.api import Look
 from core.errors import bad_request
 from core.operations import Uses, operation
+from core.tasks import OneAtATime
 from engine.operations.policy_levels import Level, readable
 from engine.operations.safety import READS, TRIERS, NamePolicy, level_meant
 from engine.policies.losses import one_sided
@@ -22,6 +22,8 @@ from engine.safety.policy import UnknownPolicyError, compiled
 from engine.safety.policy_checks import checked
 
 TEXT_BYTES_MAX = 256 << 10
+MEMBERS_BYTES_MAX = 16 << 10  # of those whose pages others' share a process with
+TRYING = OneAtATime()  # long texts and many patterns take a processor
 
 
 class TryPolicy(NamePolicy, frozen=True, kw_only=True):
@@ -50,15 +52,16 @@ class TriedPolicy(msgspec.Struct, frozen=True):
 async def try_policy(look: Look, ask: TryPolicy) -> TriedPolicy:
     """Show what the rules that hold somewhere do to a text: each match with whose rule it is, what becomes of
     it, and what is shown and held back as tokens come. The text is kept nowhere."""
-    if len(ask.text.encode("utf-8", "surrogatepass")) > TEXT_BYTES_MAX:
-        raise bad_request(f"a text to try has {TEXT_BYTES_MAX >> 10} KiB at most", field="text")
+    most = TEXT_BYTES_MAX if look.who.tenant is None else MEMBERS_BYTES_MAX
+    if len(ask.text.encode("utf-8", "surrogatepass")) > most:
+        raise bad_request(f"a text to try has {most >> 10} KiB at most", field="text")
     level, store = await level_meant(look, ask), PolicyStore(look.db)
     rows = await store.newest(level.tenant_id, level.project_id)
     documents = {scope: readable(row) for scope, row in rows.items()}
     if ask.document is not None:
-        documents[level.scope] = await asyncio.to_thread(draft_checked, ask.document)
+        documents[level.scope] = await TRYING.run(draft_checked, ask.document)
     document = merged(*(documents.get(scope) for scope in SCOPES))
-    return await asyncio.to_thread(tried_under, level, document, ask.text, ask.as_prompt)
+    return await TRYING.run(tried_under, level, document, ask.text, ask.as_prompt)
 
 
 def draft_checked(draft: PolicyDocument) -> PolicyDocument:

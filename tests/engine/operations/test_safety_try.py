@@ -13,8 +13,8 @@ from core.configuration.settings import Settings
 from core.errors import Refused
 from core.operations import Role
 from core.sql.database import Database
-from engine.operations.safety import SetPolicy, set_policy
-from engine.operations.safety_try import TEXT_BYTES_MAX, TriedPolicy, TryPolicy, try_policy
+from engine.operations.safety import SetPolicy, ShowPolicy, set_policy, show_policy
+from engine.operations.safety_try import MEMBERS_BYTES_MAX, TEXT_BYTES_MAX, TriedPolicy, TryPolicy, try_policy
 from engine.safety.documents import PolicyDocument
 from tests.support.redis import Redis
 
@@ -77,3 +77,11 @@ async def test_who_handles_no_requests_tries_none(stores: Stores) -> None:
     ):
         with pytest.raises(Refused, match="may not do this"):
             await answer_of(try_policy, stores, who, TryPolicy(text="x"))
+
+
+async def test_members_try_short_texts(stores: Stores) -> None:
+    """They share a process with other tenants' pages."""
+    named = await answer_of(show_policy, stores, local_actor(), ShowPolicy(tenant="acme"))
+    who = OperationActor(Author("Mia", "api"), Role.DEVELOPER, tenant=named.of.tenant_id)
+    with pytest.raises(Refused, match="16 KiB at most"):
+        await answer_of(try_policy, stores, who, TryPolicy(text="x" * (MEMBERS_BYTES_MAX + 1)))
