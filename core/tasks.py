@@ -1,15 +1,11 @@
 """Runs asyncio tasks to their end, and ends them for certain."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Coroutine, Generator, Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from core.errors import Refusal, Refused
-
 T = TypeVar("T")
-WAITING_MAX = 8
 CANCEL_AGAIN_SECONDS = 0.2
 WHOLE_SECONDS_MAX = 5.0
 
@@ -48,30 +44,6 @@ async def whole(work: Coroutine[Any, Any, T]) -> T:
         if not task.cancelled():
             task.exception()  # nobody asks for it any more, and asyncio would complain
         raise
-
-
-class OneAtATime:
-    """Runs work that takes a processor for long in a thread, one after the other: it holds nobody else
-    up. Where many wait already, one more is refused."""
-
-    def __init__(self) -> None:
-        self._turn = threading.Lock()
-        self._here = 0
-
-    async def run(self, work: Callable[..., T], *facts: Any) -> T:
-        """What the work returns. Raises Refused where WAITING_MAX are here."""
-        if self._here >= WAITING_MAX:
-            told = "others' questions of this kind are being worked on: ask again in a moment"
-            raise Refused(Refusal("overloaded", told, retry=True, after_ms=2000))
-        self._here += 1
-        try:
-            return await asyncio.to_thread(self._in_turn, work, *facts)
-        finally:
-            self._here -= 1
-
-    def _in_turn(self, work: Callable[..., T], *facts: Any) -> T:
-        with self._turn:
-            return work(*facts)
 
 
 async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, T], grace_seconds: float) -> T | None:

@@ -182,8 +182,8 @@ async def _budgets(
         SpendBudget(
             **budget_facts(each.budget, names, now)
             | standing_facts(each, names, held, zone)
-            | _lasts(each, month, path, zone)
-            | {"owner": each.counted.scope_id}
+            | _lasts(each, month, path, zone),
+            owner=each.counted.scope_id,
         )
         for each in shown
     ]

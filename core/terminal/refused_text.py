@@ -6,8 +6,12 @@ from core.errors import Refusal, SeeOperation
 
 ARGUMENTS = frozenset({("pools.drain", "pool")})  # what a command takes without an option
 # Commands that are called otherwise than their operation.
-COMMANDS = {"chargeback.schedules": "chargeback schedule list", "tags.list": "chargeback tags list"}
-COMMANDS |= {f"tags.{verb}": f"chargeback tags {verb}" for verb in ("declare", "withdraw")}
+COMMANDS = {
+    "chargeback.schedules": "chargeback schedule list",
+    "tags.declare": "chargeback tags declare",
+    "tags.list": "chargeback tags list",
+    "tags.withdraw": "chargeback tags withdraw",
+}
 
 
 def refused_text(refusal: Refusal) -> str:

@@ -23,7 +23,6 @@ from billing.api import (
 )
 from core.errors import bad_request, see, unknown
 from core.operations import ADMINS, DEVELOPERS, OPERATORS, ListedPage, Role, Uses, operation
-from core.tasks import OneAtATime
 from engine.operations.policy_changes import PolicyChange, change_of
 from engine.operations.policy_levels import (
     Level,
@@ -37,6 +36,7 @@ from engine.operations.policy_levels import (
 from engine.operations.pool_questions import AUDIT, READERS
 from engine.policies.levels import level_facts
 from engine.policies.merge import SCOPES
+from engine.policies.one_at_a_time import OneAtATime
 from engine.policies.store import PolicyChanged, PolicyStore, scope_of, tell_policies, versions_of
 from engine.safety.documents import DEFAULT, PolicyDocument, PolicyError, policy_hash
 from engine.safety.policy_checks import checked

@@ -9,11 +9,11 @@ from msgspec import Meta
 from billing.api import Look
 from core.errors import bad_request
 from core.operations import Uses, operation
-from core.tasks import OneAtATime
 from engine.operations.policy_levels import Level, readable
 from engine.operations.safety import READS, TRIERS, NamePolicy, level_meant
 from engine.policies.losses import one_sided
 from engine.policies.merge import SCOPES, merged
+from engine.policies.one_at_a_time import OneAtATime
 from engine.policies.store import PolicyStore
 from engine.policies.trial import Trial, tried
 from engine.safety.documents import PolicyDocument, PolicyError, policy_hash

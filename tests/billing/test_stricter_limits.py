@@ -1,5 +1,6 @@
 """Of the operators' limits and those of a tenant's own admins, the stricter holds."""
 
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -53,7 +54,7 @@ def test_of_the_operators_limit_and_the_admins_own_the_stricter_one_holds(own: i
     ],
 )
 def test_of_two_budgets_on_one_count_the_stricter_refuses(
-    theirs: dict[str, int], ours: dict[str, int], expected: tuple[int, bool]
+    theirs: dict[str, Any], ours: dict[str, Any], expected: tuple[int, bool]
 ) -> None:
     """One that only alerts never takes the place of one that refuses; an override is part of its budget, and
     the other one's limit is back with its end. An edit of either is newer than both were."""

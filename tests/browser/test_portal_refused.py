@@ -20,8 +20,7 @@ from core.operations import Role
 from core.sql.database import Database
 from tests.billing.dedicated_pools.dedicated import DOLLAR, a_tenant, dedicate
 from tests.billing.events import an_event
-from tests.billing.operations.test_spend_pools import ready
-from tests.billing.operations.test_spend_refusals import refused
+from tests.billing.operations.spent import ready, refused
 from tests.browser.conftest import OpenPage, WatchedPage
 from tests.browser.console_page import shot
 from tests.support.staff import staff_code

@@ -60,7 +60,6 @@ def test_a_correction_is_bounded_by_what_a_request_can_have(acme: Acme) -> None:
                     version="1",
                     fingerprint="f1",
                     folder="/",
-                    pool="A",
                     max_model_len=100,
                     manifest={},
                     created_ms=1,

@@ -6,7 +6,7 @@ from billing.dedicated_pools import commitments
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, end_gpu_commitment, set_gpu_cost
 from billing.dedicated_pools.hours import HOUR_MS, GpuHour
 from billing.dedicated_pools.posting import hours_due, post_hours
-from billing.dedicated_pools.reports import PoolUse, _add_hour, _add_line, _add_tokens, _Line
+from billing.dedicated_pools.reports import PoolLine, PoolUse, _add_hour, _add_line, _add_tokens
 from billing.dedicated_pools.store import store
 from billing.money import NANO
 from billing.tables.dedicated_pools import GpuCost
@@ -32,7 +32,7 @@ DAY_MS = 24 * HOUR_MS
 def test_what_a_line_of_gpus_is(meter: str, price_nano: int, found: tuple[int, int, int]) -> None:
     """Used and covered, used beyond, or paid for whether used or not."""
     use = PoolUse("a", "t", "h200", gpu_nano=1)
-    _add_line(use, _Line("t", "a", "h200", meter, price_nano, 5, 7))
+    _add_line(use, PoolLine("t", "a", "h200", meter, price_nano, 5, 7))
     assert ((use.committed, use.overage, use.reserved), use.gpu_nano) == (found, 8)
 
 

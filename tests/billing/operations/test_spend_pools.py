@@ -24,14 +24,7 @@ from tests.billing.dedicated_pools.dedicated import DOLLAR, a_tenant, dedicate
 from tests.billing.events import an_event
 from tests.billing.operations.acting import member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
-
-
-def ready(hour_ms: int, pool: str, worker: str, busy_s: int, device: str = "") -> ReadyInterval:
-    """A whole hour of one GPU, with requests for so many seconds."""
-    end = hour_ms + HOUR_MS
-    return ReadyInterval(
-        pool, worker, hour_ms, end, busy_s * 1000, 1, "ready", device or f"GPU-{worker}", "h200"
-    )
+from tests.billing.operations.spent import ready
 
 
 async def month_of(stores: Stores, tenant: str, at_ms: int) -> MonthOfOwnPools:

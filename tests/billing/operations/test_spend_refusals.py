@@ -6,10 +6,8 @@ from billing.enforcement.limit_settings import write_policy
 from billing.operations import spend_refusals, tenants
 from billing.operations.spend_refusals import AskRefusals
 from billing.operations.tenants import NameTenant
-from billing.periods import HOUR_MS
 from billing.posting.biller import post
 from billing.requests.refused_by import WhoseLimit
-from billing.tables.refusals import RefusalHour
 from billing.tenants.keys import create_key
 from billing.tenants.tenancy import create_project
 from billing.unit_of_work.perform import answer_of
@@ -17,27 +15,10 @@ from billing.unit_of_work.units import Stores
 from billing.usage import encode
 from core.clock import now_ms
 from core.operations import Role
-from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
-
-
-async def refused(db: Database, tenant: str, code: str, why: str, key: str, number: int) -> None:
-    """Refusals in the hour that runs."""
-    hour = now_ms() // HOUR_MS * HOUR_MS
-    row = RefusalHour(
-        tenant_id=tenant,
-        hour_ms=hour,
-        code=code,
-        why=why,
-        key_id=key,
-        user_id="",
-        number=number,
-        last_ms=hour,
-    )
-    async with db.transaction() as session:
-        session.add(row)
+from tests.billing.operations.spent import refused
 
 
 async def filled(stores: Stores) -> tuple[str, str]:

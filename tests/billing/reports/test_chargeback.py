@@ -20,6 +20,7 @@ from billing.reports.chargeback import (
     TIERS,
     ChargebackQuestion,
     CostMatrix,
+    Fact,
     MatrixHead,
     Named,
     matrix_of,
@@ -102,7 +103,7 @@ async def lines_of(database: Database, question: ChargebackQuestion) -> dict[tup
         if line.tenant_id != question.tenant_id or not known or not start <= line.ended_ms < end:
             continue
         row = rows[line.tenant_id, line.request_id]
-        facts = {
+        facts: dict[Fact, str] = {
             Facet.PROJECT: row.project_id,
             Facet.COST_CENTER: line.cost_center_id,
             Facet.USER: row.user_id,

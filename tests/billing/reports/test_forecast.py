@@ -108,6 +108,7 @@ def test_money_ends_on_the_day_on_which_the_path_reaches_it() -> None:
     expected, early, late = found.crossing(10 * 10**9)
     assert expected == TODAY + timedelta(9)
     assert early is not None
+    assert expected is not None
     assert late is not None
     assert early < expected < late
     assert found.crossing(10 * 10**9, until=TODAY + timedelta(5)) == (None, None, None)
