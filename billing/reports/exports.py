@@ -90,7 +90,13 @@ async def _pages(
     async for page in charge_pages(db, owner, period, known_ms):
         users = await known_users(db, owner, {charge.user_id for charge in page})
         named = replace(account, users=users)
-        yield await asyncio.to_thread(lambda page=page, named=named: [row(charge, named) for charge in page])
+        yield await asyncio.to_thread(_rows_of, page, named, row)
+
+
+def _rows_of(
+    page: Sequence[FocusCharge], account: Account, row: Callable[[FocusCharge, Account], list[str]]
+) -> Rows:
+    return [row(charge, account) for charge in page]
 
 
 def table_row(charge: FocusCharge, account: Account) -> list[str]:

@@ -187,7 +187,7 @@ async def most_added(db: Database, question: UsageQuestion, before: PeriodWindow
         head = await session.get(LedgerHead, question.tenant_id) or LedgerHead(tenant_id=question.tenant_id)
         seqs = head.line_seq, head.rolled_seq
         now, was = _parts(question, seqs), _parts(replace(question, window=before), seqs)
-        none = literal_column("0")
+        none: Any = literal_column("0")
         both = union_all(
             select(now.c.group0, now.c.amount_nano.label("now"), none.label("was")),
             select(was.c.group0, none, was.c.amount_nano),

@@ -169,7 +169,8 @@ def _of_hours(question: UsageQuestion, after: PagePosition | None, *where: Any) 
     table = _hours_of(question)
     priced = table is RollupPrice
     of = {Facet.MODEL: RollupPrice.model} if priced else OF_HOURS
-    columns, at = [of[each] for each in question.by], f"{table.__tablename__}.hour_ms"
+    name: Any = table.__tablename__
+    columns, at = [of[each] for each in question.by], f"{name}.hour_ms"
     groups, chosen = _groups(question, at, at, columns), _chosen(question, after, of)
     sums = _priced_sums() if priced else _hour_sums(question.brief)
     statement = select(*groups, *sums).where(col(table.tenant_id) == question.tenant_id, *where, *chosen)

@@ -33,7 +33,8 @@ async def write_records(
     async with db.engine.begin() as connection:
         for table, found in rows.items():
             if found:
-                await _write(connection, SQLModel.metadata.tables[str(table.__tablename__)], found)
+                name: Any = table.__tablename__
+                await _write(connection, SQLModel.metadata.tables[name], found)
 
 
 async def refresh_statistics(db: Database, vacuum: bool = False) -> None:
