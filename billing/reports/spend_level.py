@@ -100,7 +100,7 @@ def _jump(before: Sequence[float], after: Sequence[float]) -> float:
     if max(was, is_now) < JUMP_TIMES * min(was, is_now) or was == is_now:
         return 0.0
     off = [abs(each - was) for each in before] + [abs(each - is_now) for each in after]
-    deviation = max(MAD_OF_NORMAL * median(off), 0.02 * max(was, is_now))
+    deviation = max(MAD_OF_NORMAL * median(off), 0.02 * max(abs(was), abs(is_now)))
     return abs(is_now - was) / (deviation * sqrt(1 / len(before) + 1 / len(after)))
 
 

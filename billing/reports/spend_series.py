@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import case, literal_column, or_, select, union_all
+from sqlalchemy import BigInteger, case, literal_column, or_, select, union_all
 from sqlmodel import func
 
 from billing.periods import PeriodWindow
@@ -187,7 +187,7 @@ async def most_added(db: Database, question: UsageQuestion, before: PeriodWindow
         head = await session.get(LedgerHead, question.tenant_id) or LedgerHead(tenant_id=question.tenant_id)
         seqs = head.line_seq, head.rolled_seq
         now, was = _parts(question, seqs), _parts(replace(question, window=before), seqs)
-        none: Any = literal_column("0")
+        none = literal_column("0", BigInteger)
         both = union_all(
             select(now.c.group0, now.c.amount_nano.label("now"), none.label("was")),
             select(was.c.group0, none, was.c.amount_nano),

@@ -7,7 +7,7 @@ missed or repeated, and the pages add up to the books at that line. Rollups hold
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import BigInteger, case, literal_column, or_, select, text, tuple_, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -169,12 +169,13 @@ def _of_hours(question: UsageQuestion, after: PagePosition | None, *where: Any) 
     table = _hours_of(question)
     priced = table is RollupPrice
     of = {Facet.MODEL: RollupPrice.model} if priced else OF_HOURS
-    name: Any = table.__tablename__
+    name = cast(Any, table).__tablename__
     columns, at = [of[each] for each in question.by], f"{name}.hour_ms"
     groups, chosen = _groups(question, at, at, columns), _chosen(question, after, of)
     sums = _priced_sums() if priced else _hour_sums(question.brief)
     statement = select(*groups, *sums).where(col(table.tenant_id) == question.tenant_id, *where, *chosen)
-    return statement.group_by(*(literal_column(each.name) for each in groups))
+    names: list[Any] = [literal_column(each.name) for each in groups]
+    return statement.group_by(*names)
 
 
 def _hour_sums(brief: bool) -> list[Any]:
@@ -209,7 +210,8 @@ def _of_lines(question: UsageQuestion, after: PagePosition | None, sign: int, *w
     statement = with_owners(select(*groups, *sums)).where(
         col(UsageLine.tenant_id) == question.tenant_id, *where, *chosen
     )
-    return statement.group_by(*(literal_column(each.name) for each in groups))
+    names: list[Any] = [literal_column(each.name) for each in groups]
+    return statement.group_by(*names)
 
 
 def _groups(question: UsageQuestion, at: str, hour: str, columns: Sequence[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from sqlalchemy import JSON, Table, insert
@@ -33,7 +33,7 @@ async def write_records(
     async with db.engine.begin() as connection:
         for table, found in rows.items():
             if found:
-                name: Any = table.__tablename__
+                name = cast(Any, table).__tablename__
                 await _write(connection, SQLModel.metadata.tables[name], found)
 
 

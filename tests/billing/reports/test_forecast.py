@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from billing.reports.forecast import AHEAD_DAYS, SpendForecast, SpentDays, forecast, part_gone
@@ -27,6 +27,7 @@ def weekly(day: int, least: int = 300, most: int = 1000) -> int:
     return (least if (TODAY + timedelta(day)).weekday() > 4 else most) * 10**9
 
 
+@example([-1, 0, -1, 0, 0, 0], 0, 0.0)  # a week of refunds, and one of nothing
 @given(st.lists(AMOUNTS, max_size=70), AMOUNTS.map(abs), st.floats(0, 1))
 def test_whatever_was_booked_the_path_only_rises_within_its_band(
     days: list[int], today_nano: int, gone: float
