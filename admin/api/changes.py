@@ -1,7 +1,8 @@
 """GET /api/changes: one stream of server-sent events of what changed, for pages that show it.
 
 An event's id is the entry's in Redis: a browser that reconnects sends it as Last-Event-ID and misses nothing
-that the stream still has. Members see their tenant's changes, staff all.
+that the stream still has. Members see their tenant's changes, staff all;
+who may not read the audit log sees that there was one.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
@@ -23,6 +25,7 @@ from billing.api import OperationActor, RecordedChange, Stores, read_changes
 from core.clock import iso_time, monotonic, now_ms
 from core.errors import Refusal, Refused, bad_request
 from core.observability.telemetry import logger
+from core.operations import registered
 
 STREAMS_MAX = 500
 STREAMS_OF_CALLER_MAX = 8
@@ -31,6 +34,7 @@ POLL_SECONDS = 1.0
 ALIVE_SECONDS = 15.0
 STILL_SECONDS = 10.0
 STREAM_SECONDS_MAX = 600.0
+UNTOLD = dict.fromkeys(("action", "target", "author", "source"), "")
 LAST_ID = re.compile(r"\d{1,15}-\d{1,10}", re.ASCII)
 HEADERS = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
 
@@ -98,6 +102,10 @@ class ChangesRoute:
             return Refusal("overloaded", "too many follow changes here", retry=True, after_ms=5000)
         return None
 
+    def _reads_audit(self, actor: OperationActor) -> bool:
+        """Whether this caller may see who changed what; others learn that something did."""
+        return actor.role in registered()["audit.list"].may
+
     async def _may_still(self, actor: OperationActor) -> bool:
         """False once the caller's session, token or role has ended."""
         if actor.still is None:
@@ -119,7 +127,8 @@ class ChangesRoute:
             stores = self._stores
             async for last, change in read_changes(stores.redis, stores.settings, after, READ_AT_ONCE):
                 if actor.tenant in (None, change.tenant):
-                    pieces.append(event_of(last, change))
+                    seen = change if self._reads_audit(actor) else replace(change, **UNTOLD)
+                    pieces.append(event_of(last, seen))
         return last, pieces
 
 

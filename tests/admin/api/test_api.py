@@ -210,8 +210,10 @@ async def test_changes_are_followed(site: ApiSite) -> None:
     assert [each["target"] for each in seen] == [tenant, other]
     (behind,) = await first_events(route, staff, seen[0]["id"], 1)
     assert behind == seen[1]
-    (own,) = await first_events(route, replace(staff, role=Role.VIEWER, tenant=other), "0-0", 1)
+    (own,) = await first_events(route, replace(staff, role=Role.ADMIN, tenant=other), "0-0", 1)
     assert (own["action"], own["tenant"]) == ("tenant.create", other)
+    (untold,) = await first_events(route, replace(staff, role=Role.VIEWER, tenant=other), "0-0", 1)
+    assert (untold["action"], untold["author"], untold["tenant"]) == ("", "", other)
     assert (await ann.get("/api/changes", headers={"last-event-id": "x"})).status_code == 400
     route.ending.set()
     assert [piece async for piece in route.events(staff, "0-0")] == [b"retry: 2000\n\n"]
