@@ -2,7 +2,7 @@
 
 import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, answered, type Problem, type Schemas } from "../../../shared/api";
 import { DataTable, type Column } from "../../../shared/components/data-table";
@@ -122,11 +122,13 @@ function withoutEmpty(given: Partial<Record<keyof ReportSearch, string | undefin
 }
 
 function Months({ months }: { months: readonly Month[] | undefined }) {
+  const { may } = useSession();
   const navigate = route.useNavigate();
   const columns: Column<Month>[] = [
     { title: "Month", cell: ({ month }) => <button className="link" type="button" onClick={() => void navigate({ search: (old) => ({ ...old, month }) })}>{month}</button> },
     { title: "State", cell: ({ closed }) => (closed ? `closed ${closed.slice(0, 10)}` : "open") },
     { title: "Amount", number: true, phone: "end", cell: ({ cost }) => money(cost) },
+    ...(may("charges.day") ? [{ title: "", number: true, cell: ({ month }: Month) => <Link to="/explain" search={{ month }} aria-label={`Explain ${month}`}>Explain</Link> }] : []),
   ];
   return (
     <Section title="Months" note="A closed month does not change; what comes late is billed in the next one and names its own day.">

@@ -117,8 +117,8 @@ function WasReached({ tenant, named }: { tenant: string; named: Named }) {
   const { items, more } = usePages<Reached>(["alerts", tenant], (after) => answered(api.GET("/api/tenants/{tenant}/alerts", { params: { path: { tenant }, query: { after, limit: 10 } } })));
   if (!items?.length) return null;
   return (
-    <Section title="What was told" note="the newest first">
-      <DataTable label="Alerts told" columns={REACHED} rows={named(items) ?? []} keyOf={(row) => `${row.reached} ${row.budget} ${row.percent} ${row.of}`} />
+    <Section title="Thresholds that were reached" note="the newest first">
+      <DataTable label="Thresholds that were reached" columns={REACHED} rows={named(items) ?? []} keyOf={(row) => `${row.reached} ${row.budget} ${row.percent} ${row.of}`} />
       <LoadMore more={more} what="alerts" />
     </Section>
   );
