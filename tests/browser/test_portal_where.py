@@ -170,6 +170,7 @@ async def test_the_cache_and_a_phone(
     watched = await opened(open_page, portal, settings, sqlite, acme)
     page = watched.page
     cache = section(page, "What did the cache save?")
+    await expect(cache.locator("tfoot")).to_be_visible()
     saved = [cents(text) for text in await cache.locator("tbody td.number:last-child").all_inner_texts()]
     assert sum(saved) == cents(await cache.locator("tfoot td.number").last.inner_text()) > 0
     await page.set_viewport_size(ViewportSize(width=390, height=844))

@@ -34,7 +34,7 @@ NAMES = {
     "cost_center": "code name",
     "gpu_cost": "gpu_type region",
     "ledger_txn": "idempotency_key",
-    "model_version": "name version folder pool",
+    "model_version": "name version folder",
     "noisy_finding": "pool reason",
     "outbox": "last_error topic",
     "period_commitment": "model",

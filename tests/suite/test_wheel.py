@@ -41,7 +41,11 @@ def test_the_wheel_holds_the_product_alone(wheel: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "page", "beside"),
-    [("server/web", "index.html", {"client"}), ("admin/web", "console.html", {"tables"})],
+    [
+        ("server/web", "index.html", {"client"}),
+        ("admin/web", "console.html", {"tables"}),
+        ("admin/web", "portal.html", {"tables"}),
+    ],
 )
 def test_the_wheel_carries_the_pages_as_they_were_built(
     wheel: dict[str, bytes], folder: str, page: str, beside: set[str]

@@ -107,7 +107,7 @@ async def test_what_is_paid_upfront_waits_for_a_second_person(stores: Stores) ->
 
     async def by_two(run: Callable[[Any, Any], Awaitable[Any]], ask: msgspec.Struct) -> None:
         done = await perform_or_propose(stores, cid, operation_of(run), ask, WHY)
-        assert (done.waits, done.answer.nano) == (True, str(96 * RATE))
+        assert (done.waits, done.answer.amount) == (True, MoneyAmount.of(96 * RATE))
         await answer_of(approvals.approve_proposal, stores, bob, NameProposal(proposal=done.answer.proposal))
 
     await by_two(gpu_commitments.commit_to_gpus, ask)
