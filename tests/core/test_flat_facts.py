@@ -16,8 +16,10 @@ class SpentOf(msgspec.Struct):
 def test_what_is_untold_is_left_out_and_what_nobody_knows_is_null() -> None:
     """Also in lists; JSON has no word for what is untold."""
 
-    class Held(msgspec.Struct):
+    class SeveralSpent(msgspec.Struct):
         budgets: list[SpentOf]
 
     rows = [SpentOf(), SpentOf(None, "a"), SpentOf(MoneyAmount.of(5))]
-    assert flat_facts(Held(rows)) == {"budgets": [{}, {"spent_nano": None, "name": "a"}, {"spent_nano": 5}]}
+    assert flat_facts(SeveralSpent(rows)) == {
+        "budgets": [{}, {"spent_nano": None, "name": "a"}, {"spent_nano": 5}]
+    }
