@@ -1,6 +1,7 @@
 """The reply that is a file, sent as it is made: its receiver's pace is the maker's, who waits so long."""
 
 import asyncio
+import time
 
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
@@ -8,11 +9,33 @@ from starlette.types import Message, Receive, Scope, Send
 from core.file_answer import FileAnswer
 
 PIECE_SECONDS_MAX = 30.0  # a receiver that takes no piece for so long holds others up
+GRACE_SECONDS = 60.0  # of waiting for the receiver, before its pace counts
+BYTES_PER_SECOND_MIN = 64 << 10  # that it takes from then on, over the whole file
+FILE_SECONDS_MAX = 1800.0  # of waiting for it in all; 600 MB take 350 kB a second
+
+
+class ReceiverPace:
+    """Decides how long a file's receiver is waited for. What the file takes to be made is not its time."""
+
+    def __init__(self) -> None:
+        self._waited_seconds = 0.0
+        self._bytes_taken = 0
+
+    def seconds_left(self) -> float:
+        """How long the next piece is waited for; not above 0: no more."""
+        earned = GRACE_SECONDS + self._bytes_taken / BYTES_PER_SECOND_MIN
+        return min(PIECE_SECONDS_MAX, min(earned, FILE_SECONDS_MAX) - self._waited_seconds)
+
+    def took(self, size_bytes: int, waited_seconds: float) -> None:
+        """The receiver took a piece after so long."""
+        self._waited_seconds += waited_seconds
+        self._bytes_taken += size_bytes
 
 
 class FileReply(StreamingResponse):
     """Sends a file for saving. What it was made with is let go when it is sent, or nobody reads on; a file
-    that cannot be made to its end breaks off, so that nobody takes it for whole."""
+    that cannot be made to its end, or whose receiver is too slow, breaks off, so that nobody takes it for
+    whole."""
 
     def __init__(self, file: FileAnswer) -> None:
         headers = {
@@ -24,11 +47,14 @@ class FileReply(StreamingResponse):
         self._file = file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
+        """ASGI. Raises ClientDisconnect where the receiver is too slow."""
+        pace = ReceiverPace()
 
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(PIECE_SECONDS_MAX):
+            begun = time.monotonic()
+            async with asyncio.timeout(pace.seconds_left()):
                 await send(message)
+            pace.took(len(message.get("body", b"")), time.monotonic() - begun)
 
         async with self._file.read():
             await super().__call__(scope, receive, send_in_time)

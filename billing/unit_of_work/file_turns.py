@@ -1,5 +1,5 @@
 """Turns at sending files: each reads the database for as long as its receiver takes, so few are sent at
-once."""
+once. The last turn is for a tenant that has none."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +19,9 @@ class FileTurns:
 
     def take(self, tenant_id: str) -> Callable[[], None]:
         """Take a turn; return what gives it back, once. Raises Refused where there is none now."""
-        if self._sent[tenant_id] >= OF_TENANT_MAX or self._sent.total() >= AT_ONCE_MAX:
+        own = self._sent[tenant_id]
+        left = AT_ONCE_MAX - self._sent.total() - (1 if own else 0)
+        if own >= OF_TENANT_MAX or left <= 0:
             told = "other files are being sent: wait until one is there"
             raise Refused(Refusal("rate_limited", told, retry=True, after_ms=AFTER_MS))
         self._sent[tenant_id] += 1

@@ -1,5 +1,6 @@
 """Files over the API: sent while they are made, by whoever may, and whole or broken off."""
 
+import asyncio
 import csv
 import io
 from collections.abc import AsyncGenerator
@@ -8,8 +9,16 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import ClientDisconnect
 
-from admin.api.file_reply import FileReply
+from admin.api import file_reply
+from admin.api.file_reply import (
+    BYTES_PER_SECOND_MIN,
+    FILE_SECONDS_MAX,
+    PIECE_SECONDS_MAX,
+    FileReply,
+    ReceiverPace,
+)
 from billing.posting.biller import post
 from billing.reports import charge_pages
 from billing.reports.focus import COLUMNS
@@ -112,23 +121,72 @@ async def test_nobody_saves_what_they_may_not_see(site: ApiSite, acme: str) -> N
 
 
 def test_few_files_are_sent_at_once() -> None:
-    """A tenant has its turns, others theirs; a turn that is given back twice counts once."""
+    """A tenant has its turns, others theirs, and the last one is for a tenant that has none; a turn that is
+    given back twice counts once."""
     turns = FileTurns()
     taken = [turns.take("t1") for _ in range(OF_TENANT_MAX)]
     with pytest.raises(Refused) as refused:
         turns.take("t1")
     assert refused.value.refusal.retry
-    others = [turns.take("t2") for _ in range(2)]
+    other = turns.take("t2")
     with pytest.raises(Refused):
-        turns.take("t3")
-    taken[0]()
-    taken[0]()
-    again = turns.take("t3")
+        turns.take("t2")
+    last = turns.take("t3")
     with pytest.raises(Refused):
         turns.take("t4")
-    for give_back in (*taken, *others, again):
+    taken[0]()
+    taken[0]()
+    with pytest.raises(Refused):
+        turns.take("t1")
+    again = turns.take("t4")
+    with pytest.raises(Refused):
+        turns.take("t5")
+    for give_back in (*taken, other, last, again):
         give_back()
     assert turns.take("t1")
+
+
+def test_a_receiver_earns_its_time() -> None:
+    """By what it takes: who trickles is waited for a minute in all, and who keeps the pace no longer than a
+    file may take. How long the file takes to be made is not counted."""
+    trickler, pace = ReceiverPace(), BYTES_PER_SECOND_MIN
+    for _ in range(6):
+        assert trickler.seconds_left() > 0
+        trickler.took(1000, 10.0)
+    assert trickler.seconds_left() < 0.2
+    steady = ReceiverPace()
+    for _ in range(int(FILE_SECONDS_MAX / 10)):
+        assert steady.seconds_left() == min(PIECE_SECONDS_MAX, steady.seconds_left()) > 0
+        steady.took(10 * pace, 10.0)
+    assert steady.seconds_left() == 0
+    fast = ReceiverPace()
+    fast.took(10_000 * pace, 0.5)
+    assert fast.seconds_left() == PIECE_SECONDS_MAX
+
+
+async def test_a_receiver_that_trickles_holds_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes each piece in time, and yet the file breaks off, and its turn is another's."""
+    monkeypatch.setattr(file_reply, "GRACE_SECONDS", 0.2)
+    turns, sent = FileTurns(), list[Any]()
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        while True:
+            yield b"a few rows"
+
+    async def send(message: Any) -> None:
+        await asyncio.sleep(0.01)
+        sent.append(message)
+
+    reply = FileReply(FileAnswer("a.csv", "text/csv", pieces(), turns.take("t1")))
+    with pytest.raises(ClientDisconnect):
+        await reply({"type": "http", "asgi": {"spec_version": "2.4"}}, nothing_more, send)
+    assert all(message.get("more_body", True) for message in sent)
+    assert [turns.take("t1") for _ in range(OF_TENANT_MAX)]
+
+
+async def nothing_more() -> Any:
+    """What a receiver says that only reads."""
+    return {"type": "http.request"}
 
 
 async def test_a_file_that_breaks_off_is_not_taken_for_whole() -> None:
@@ -144,11 +202,8 @@ async def test_a_file_that_breaks_off_is_not_taken_for_whole() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    async def receive() -> Any:
-        return {"type": "http.request"}
-
     reply = FileReply(FileAnswer("a.csv", "text/csv", pieces(), lambda: ended.append("ended")))
     with pytest.raises(RuntimeError, match="went away"):
-        await reply({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
+        await reply({"type": "http", "asgi": {"spec_version": "2.4"}}, nothing_more, send)
     assert [message.get("body") for message in sent] == [None, b"one"]
     assert ended == ["ended"]
