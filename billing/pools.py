@@ -6,6 +6,13 @@ from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, 
 from billing.dedicated_pools.route_moves import RouteMove, read_route_move, write_route_move
 from billing.dedicated_pools.routes import KEPT_SECONDS as ROUTES_KEPT_SECONDS
 from billing.dedicated_pools.routes import PoolRoute, PoolRoutes, read_routes, tenants_let_in
+from billing.dedicated_pools.versions import (
+    WantedVersion,
+    abandon_version,
+    switch_version,
+    tell_routes,
+    use_version,
+)
 from billing.tables.pools import ACTIVE, DRAINING, SHARED, FleetNode, PoolRow, PoolState
 
 __all__ = [
@@ -20,6 +27,8 @@ __all__ = [
     "PoolRow",
     "PoolState",
     "RouteMove",
+    "WantedVersion",
+    "abandon_version",
     "create_pool",
     "delete_pool",
     "drain_pool",
@@ -29,6 +38,9 @@ __all__ = [
     "read_pools",
     "read_route_move",
     "read_routes",
+    "switch_version",
+    "tell_routes",
     "tenants_let_in",
+    "use_version",
     "write_route_move",
 ]

@@ -14,7 +14,12 @@ INTERACTIVE, STANDARD = "interactive", "standard"  # classes that may have a res
 @dataclass(frozen=True)
 class DesiredPool:
     """What a pool should be. `reserves`: KV tokens by class, of classes that have one; `generation` grows
-    with each change; `draining`: it takes nothing new, and has no workers once it is empty."""
+    with each change; `draining`: it takes nothing new, and has no workers once it is empty.
+
+    `version` is what new requests get; `next_version`: workers of it are to be made ready, then the pool is
+    switched to it (versions.py); empty: nothing is under way. `earlier_version`: the one before.
+    `old_until_ms`: when what still pins another version than `version` is ended; 0: never. `accept_gap`:
+    nobody may serve during the switch."""
 
     pool: str
     model: str
@@ -24,6 +29,10 @@ class DesiredPool:
     reserves: Mapping[str, int]
     generation: int
     draining: bool
+    next_version: str = ""
+    earlier_version: str = ""
+    old_until_ms: int = 0
+    accept_gap: bool = False
 
 
 async def read_pools(db: Database) -> list[DesiredPool]:
@@ -44,4 +53,8 @@ def desired(row: PoolRow) -> DesiredPool:
         reserves={name: tokens for name, tokens in reserves.items() if tokens},
         generation=row.generation,
         draining=row.state == DRAINING,
+        next_version=row.next_version,
+        earlier_version=row.earlier_version,
+        old_until_ms=row.old_until_ms,
+        accept_gap=row.accept_gap,
     )

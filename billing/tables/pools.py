@@ -17,7 +17,13 @@ class PoolRow(TableBase, table=True):
     `tenant_id`: who pays for its GPUs (the project `project_id`, where it is not empty) and is served there;
     empty: it is shared. Of active pools of one model one is shared, and each tenant has one at most.
     `reserve_…_tokens`: KV tokens that lower classes leave free. `generation`: the number of the last change
-    of what its workers should be. `pool_owner` is its history: who paid for it when."""
+    of what its workers should be. `pool_owner` is its history: who paid for it when.
+
+    `version` is what new requests get. `next_version`: wanted, not switched to yet, as workers of it are made
+    ready first; empty: nothing is under way. `earlier_version`: the one before, for a rollback.
+    `cut_off_after_ms`: how long after the switch requests may still run on the version before, 0: to their
+    end; `old_until_ms`: that time once it is known. `accept_gap`: nobody may serve during the switch, where
+    there is no room for workers of both."""
 
     __tablename__ = "pool"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
@@ -27,6 +33,7 @@ class PoolRow(TableBase, table=True):
         ),
         CheckConstraint(f"state IN ('{ACTIVE}', '{DRAINING}')", name="ck_pool_state"),
         CheckConstraint("workers >= 0", name="ck_pool_workers"),
+        CheckConstraint("cut_off_after_ms >= 0 AND old_until_ms >= 0", name="ck_pool_cut_off"),
         Index(
             "uq_pool_model",
             "tenant_id",
@@ -49,6 +56,11 @@ class PoolRow(TableBase, table=True):
     generation: int = Field(default=1, sa_type=BigInteger)
     state: str = ACTIVE
     made_ms: int = Field(sa_type=BigInteger)
+    next_version: str = ""
+    earlier_version: str = ""
+    cut_off_after_ms: int = Field(default=0, sa_type=BigInteger)
+    old_until_ms: int = Field(default=0, sa_type=BigInteger)
+    accept_gap: bool = False
 
 
 class PoolAdmission(TableBase, table=True):

@@ -27,6 +27,7 @@ from core.sql.selects import select_columns
 CONTROL_CHANNEL = "parley:control"
 ACCESS_CHANGED = "access_changed"
 PRICES_CHANGED = "prices_changed"
+ROUTES_CHANGED = "routes_changed"
 PRIORITIES = ("interactive", "standard", "bulk")  # highest first
 DEFAULT_PROJECT = "default"
 DEFAULT_PRICE_BOOK = "default"

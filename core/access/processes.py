@@ -141,7 +141,8 @@ FLEET = ProcessKind(
     "fleet",
     reads=("P:supervisors", "P:supervisor:", "P:deadlines"),
     writes=("P:sys", *SIZES),
-    commands=(SCRIPT_COMMANDS,),
+    listens=(CONTROL,),  # a user that may publish there may listen too
+    commands=(SCRIPT_COMMANDS, "publish"),
     secrets=("redis_url", "worker_redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
 BILLER = ProcessKind(

@@ -111,7 +111,9 @@ TABLES: dict[ProcessKind, TableNames] = {
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
     SUPERVISOR: TableNames(reads=f"{MODELS} {POOLS}"),
-    FLEET: TableNames(reads=f"{MODELS} {POOLS}", writes=FLEET_STATE),  # and for its supervisors
+    FLEET: TableNames(  # and for its supervisors; a switch to a pool's next version is recorded
+        reads=f"{MODELS} {POOLS}", writes=f"{FLEET_STATE} pool {AUDIT}"
+    ),
     BILLER: TableNames(
         reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS} {POOLS}",
         writes=f"{BOOKS} {AUDIT}",

@@ -10,7 +10,9 @@ from core.sql.database import TableBase
 
 class ModelVersion(TableBase, table=True):
     """One provisioned version of a model. `fingerprint` covers its weights, tokenizer and template.
-    `answer_tokens`: length of an answer whose sender gives none; None: PARLEY_ANSWER_TOKENS."""
+    `answer_tokens`: length of an answer whose sender gives none; None: PARLEY_ANSWER_TOKENS.
+    `removed_ms`: since when its files are gone by `models remove`. `checks`: what it passed, in order, with
+    the time that each took (engine/models/checks.py)."""
 
     __table_args__ = (
         CheckConstraint("answer_tokens > 0", name="ck_model_version_answer_tokens"),
@@ -26,3 +28,5 @@ class ModelVersion(TableBase, table=True):
     enabled: bool = True
     created_ms: int = Field(sa_type=BigInteger)
     answer_tokens: int | None = Field(default=None, sa_type=BigInteger)
+    removed_ms: int | None = Field(default=None, sa_type=BigInteger)
+    checks: list[dict[str, Any]] = Field(default_factory=list, sa_type=JSON)

@@ -15,6 +15,7 @@ from billing.api import (
     KEY_REVOKED,
     LIMITS_CHANGED,
     PRICES_CHANGED,
+    ROUTES_CHANGED,
     SESSION_ENDED,
     TERMS_CHANGED,
     ControlNews,
@@ -68,6 +69,17 @@ class KnownRows:
         self.closed_users.changed()
         self.users.changed()
 
+    def changed(self, kind: str) -> None:
+        """Drop what news of this kind are about; of another kind nothing."""
+        about = {
+            PRICES_CHANGED: self.catalogue.prices_changed,
+            ROUTES_CHANGED: self.catalogue.routes_changed,
+            TERMS_CHANGED: self.terms.changed,
+            POLICIES_CHANGED: self.policies.changed,
+        }
+        if drop := about.get(kind):
+            drop()
+
 
 class ControlNewsListener:
     """One gateway's listener. `check_access` applies the present access to a tenant's connections."""
@@ -116,17 +128,13 @@ class ControlNewsListener:
             self._superseded(news)
         elif news.kind in (KEY_REVOKED, SESSION_ENDED):
             access_checks.end_all(self._registry.sockets(), news)
-        elif news.kind == PRICES_CHANGED:
-            self._known.catalogue.prices_changed()
         elif news.kind == ACCESS_CHANGED:
             self._known.access_changed()
             self._registry.work.start(self._access_changed(news.tenant))
         elif news.kind == LIMITS_CHANGED:
             self._known.limits.changed(news.tenant)
-        elif news.kind == TERMS_CHANGED:
-            self._known.terms.changed()
-        elif news.kind == POLICIES_CHANGED:
-            self._known.policies.changed()
+        else:
+            self._known.changed(news.kind)
 
     def _asked(self, packed: bytes) -> None:
         question = unreadable.read("question", _question.decode, packed)

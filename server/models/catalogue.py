@@ -34,15 +34,17 @@ class Catalogue:
         self._versions: dict[tuple[str, str], ModelRecord] = {}
         self._routes = PoolRoutes()
         self._read_at = float("-inf")
+        self._changes = 0
         self._offers: dict[tuple[str, str], tuple[float, PriceOffer]] = {}
 
     async def models(self) -> list[ModelRecord]:
         """All models, by name."""
         if monotonic() - self._read_at > KEEP_SECONDS:
+            began, changes = monotonic(), self._changes
             versions, self._routes = await list_versions(self._db), await read_routes(self._db)
             self._models = {record.name: record for record in versions}  # the newest, which stands last
             self._versions = {(record.name, record.version): record for record in versions}
-            self._read_at = monotonic()
+            self._read_at = began if changes == self._changes else float("-inf")
         return list(self._models.values())
 
     async def default(self) -> ModelRecord | None:
@@ -107,7 +109,9 @@ class Catalogue:
         return offer
 
     def routes_changed(self) -> None:
-        """Read models and routes anew when they are next asked for."""
+        """Read models and routes anew when they are next asked for; what a read that has begun finds is used
+        once."""
+        self._changes += 1
         self._read_at = float("-inf")
 
     def prices_changed(self) -> None:

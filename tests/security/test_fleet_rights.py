@@ -8,7 +8,16 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from billing.api import create_tenant
-from billing.pools import PoolRow, create_pool, read_pools, tenants_let_in
+from billing.pools import (
+    PoolRow,
+    WantedVersion,
+    create_pool,
+    read_pools,
+    switch_version,
+    tell_routes,
+    tenants_let_in,
+    use_version,
+)
 from core.access.processes import FLEET
 from core.configuration.settings import Settings
 from core.sql.database import Database
@@ -25,7 +34,7 @@ from tests.support.users import client_of, make_user, url_of
 
 FORBIDDEN = (
     "SELECT 1 FROM tenant",
-    "UPDATE pool SET workers = 0",
+    "UPDATE pool_admission SET tenant_id = ''",
     "UPDATE model_version SET enabled = false",
 )
 COMMANDS = (
@@ -44,6 +53,7 @@ async def test_supervisors_are_seen_and_resized(redis: Redis, redis_url: str, se
         (seen,) = (await hands.observe(["default"])).pools["default"].supervisors
         assert (seen.name, seen.node, seen.workers) == ("s1", "elsewhere", 2)
         await hands.act(NextStep("default", StepKind.RESIZE, 3, "s1"), None)
+        await tell_routes(client)
     denied: Any = Redis.from_url(url_of(redis_url, await make_user(redis, FLEET)))
     for command in COMMANDS:
         with pytest.raises(NoPermissionError):
@@ -72,13 +82,17 @@ async def test_pools_are_read_and_states_written(roles: str):
 
 @pytest.mark.postgres
 async def test_a_supervisor_that_it_starts_reads_whom_the_pool_lets_in(roles: str):
-    """It comes in to Postgres as the fleet does."""
+    """It comes in to Postgres as the fleet does, which switches the pool to its next version."""
     owner, db = Database(roles), Database(as_role(roles, FLEET))
     try:
         acme = (await create_tenant(owner, "acme")).tenant_id
         facts: dict[str, Any] = {"model": "m", "version": "1", "workers": 1, "labels": {}, "made_ms": 1}
         await create_pool(owner, PoolRow(pool="own", tenant_id=acme, **facts))
         assert await tenants_let_in(db, "own") == [acme]
+        wanted = await use_version(owner, "own", WantedVersion("2"))
+        switched = await switch_version(db, "own", wanted.generation, "2")
+        assert switched is not None
+        assert switched.version == "2"
     finally:
         await owner.close()
         await db.close()

@@ -39,7 +39,8 @@ def _models() -> None:
         sa.Column("manifest", sa.JSON(), nullable=False),
         sa.Column("enabled", sa.Boolean(), nullable=False),
         *numbers("created_ms"),
-        *maybe_numbers("answer_tokens"),
+        *maybe_numbers("answer_tokens", "removed_ms"),
+        sa.Column("checks", sa.JSON(), nullable=False),
         sa.CheckConstraint("answer_tokens > 0", name="ck_model_version_answer_tokens"),
         sa.CheckConstraint("max_model_len > 0", name="ck_model_version_max_model_len"),
     )
@@ -118,7 +119,11 @@ def _pools() -> None:
         *numbers("reserve_interactive_tokens", "reserve_standard_tokens", "generation"),
         *texts("state"),
         *numbers("made_ms"),
+        *texts("next_version", "earlier_version"),
+        *numbers("cut_off_after_ms", "old_until_ms"),
+        sa.Column("accept_gap", sa.Boolean(), nullable=False),
         sa.CheckConstraint("generation >= 1", name="ck_pool_generation"),
+        sa.CheckConstraint("cut_off_after_ms >= 0 AND old_until_ms >= 0", name="ck_pool_cut_off"),
         sa.CheckConstraint(
             "reserve_interactive_tokens >= 0 AND reserve_standard_tokens >= 0", name="ck_pool_reserves"
         ),

@@ -62,6 +62,8 @@ class CatalogueDatabase:
 
     async def read_routes(self, _: Database) -> PoolRoutes:
         """As billing's; unless a test says which, each model has a shared pool."""
+        if self.news is not None:
+            self.news.routes_changed()
         shared = [pool_row(f"of-{name}", model=name) for name in self.names]
         return PoolRoutes(shared if self.pools is None else self.pools)
 
@@ -155,6 +157,18 @@ async def test_news_of_prices_are_heard_at_once(catalogue: Catalogue, books: Cat
     await catalogue.offer("t", "m")
     await catalogue.offer("t", "m")
     assert books.asked == ["t m"] * 3
+
+
+async def test_news_of_routes_are_heard_at_once(catalogue: Catalogue, books: CatalogueDatabase):
+    """Also where they come while routes are read: what was read is answered, and not kept."""
+    await catalogue.models()
+    catalogue.routes_changed()
+    books.news = catalogue
+    await catalogue.models()
+    books.news = None
+    await catalogue.models()
+    await catalogue.models()
+    assert books.read == 3
 
 
 async def test_ten_thousand_prices_are_kept(catalogue: Catalogue, books: CatalogueDatabase):

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool
+from billing.dedicated_pools.versions import tell_routes
 from billing.tables.pools import PoolRow
 from billing.usage import ENDED_FIELD, decode, ended_stream
 from chaos.injected.scripted import ScriptedEngine
 from engine.api import PoolQueue, list_models
+from server.models import catalogue
 from tests.engine.workers import PoolWorkers
 from tests.server.site import Site, saying
 from tests.support.patience import wait_until
@@ -70,6 +72,17 @@ async def test_a_model_that_no_pool_serves_is_refused(gateway: Site):
         "no pool serves the model tiny: the operator makes one with `parley pools create POOL --model tiny`"
     )
     await wait_until(lambda: is_refused(gateway, gateway.key, told))
+
+
+async def test_news_of_routes_count_at_once(gateway: Site, monkeypatch: pytest.MonkeyPatch):
+    """However long a gateway keeps what it read, as a pool that has switched its version tells it."""
+    monkeypatch.setattr(catalogue, "KEEP_SECONDS", 3_600.0)
+    async with gateway.answering("ok"), gateway.welcomed() as peer:
+        await peer.hear("accepted", id=await peer.send())
+        await drain_pool(gateway.database, "default")
+        await peer.hear("accepted", id=await peer.send())
+    await tell_routes(gateway.redis)
+    await wait_until(lambda: is_refused(gateway, gateway.key, "no pool takes requests for tiny"))
 
 
 async def test_a_send_follows_its_tenant_that_has_just_moved(gateway: Site):
