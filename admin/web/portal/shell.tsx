@@ -3,13 +3,14 @@
 import { ActionIcon, Drawer, Modal } from "@mantine/core";
 import { Outlet, useRouterState } from "@tanstack/react-router";
 import { Menu as MenuIcon } from "lucide-react";
-import { useEffect, useState } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { Mark } from "../shared/components/mark";
 import { FreshnessProvider } from "../shared/freshness";
 import { useKeys } from "../shared/keys";
 import { useChanges } from "../shared/live";
 import { useSession } from "../shared/session";
 import { Account, KeyHelp, PageLinks, Scheme, useSeen } from "../shared/shell-parts";
+import { ZoneProvider } from "../shared/zone";
 import { PAGES } from "./pages-list";
 import { Whom } from "./read-only";
 import { roleName } from "./roles";
@@ -42,7 +43,7 @@ export function Shell() {
             <div className="here"><TenantName /></div>
             <Account />
           </div>
-          <main id="main" className="page portal-page" tabIndex={-1}>{closed ? <NotForRole title={closed.title} /> : <Outlet />}</main>
+          <main id="main" className="page portal-page" tabIndex={-1}>{closed ? <NotForRole title={closed.title} /> : <Zoned><Outlet /></Zoned>}</main>
         </div>
       </div>
       <Drawer opened={menu} onClose={() => setMenu(false)} size={260} title="Pages">
@@ -62,6 +63,11 @@ function NotForRole({ title }: { title: string }) {
       <p className="read-only" role="note"><b>Your role is {roleName(me.role)}:</b> this page is not part of it. <Whom /></p>
     </>
   );
+}
+
+/** Pages in the time zone of the tenant. */
+function Zoned({ children }: { children: ReactNode }) {
+  return <ZoneProvider zone={useTenant().facts?.time_zone}>{children}</ZoneProvider>;
 }
 
 function TenantName() {

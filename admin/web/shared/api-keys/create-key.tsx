@@ -6,8 +6,8 @@ import { useState } from "react";
 import { EditDialog, terms, type ErrorOf } from "../components/edit-dialog";
 import { Facts } from "../components/facts";
 import { api, answered, type Schemas } from "../api";
-import { moment } from "../format";
 import { useSession } from "../session";
+import { useTimes } from "../zone";
 import { KeyMade } from "./key-made";
 import { SCOPES, type KeyScope } from "./key-words";
 
@@ -16,6 +16,7 @@ const DAY_MS = 86_400_000;
 
 /** `tenant`: its id or name; `called`: as people know it. */
 export function CreateKey({ tenant, called = tenant, onClose }: { tenant: string; called?: string; onClose: () => void }) {
+  const at = useTimes();
   const [name, setName] = useState("");
   const [project, setProject] = useState("default");
   const [user, setUser] = useState("");
@@ -32,7 +33,7 @@ export function CreateKey({ tenant, called = tenant, onClose }: { tenant: string
       size={520}
       typed={scopes.length ? JSON.stringify(body) : ""}
       send={(how) => answered(api.POST("/api/tenants/{tenant}/keys", { params: { path: { tenant }, ...terms(how) }, body: { ...body, reason: how.reason } }))}
-      preview={({ key }) => <Facts boxed label="The key" facts={[["Speaks for", key.user ? <bdi>{key.user}</bdi> : "users that it names"], ["May", key.scopes.join(", ")], ["Ends", key.expires ? moment(key.expires) : "never"]]} />}
+      preview={({ key }) => <Facts boxed label="The key" facts={[["Speaks for", key.user ? <bdi>{key.user}</bdi> : "users that it names"], ["May", key.scopes.join(", ")], ["Ends", key.expires ? at(key.expires) : "never"]]} />}
       saved={(made) => <KeyMade made={made} tenant={called} />}
       savedTitle={`Your key ${name.trim()}`}
       closes="I have stored it"

@@ -4,9 +4,10 @@ import { Button } from "@mantine/core";
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import { StateShape } from "../components/state";
 import { api, answered, type Schemas } from "../api";
-import { clock } from "../format";
 import { useLive } from "../live";
 import { useSession } from "../session";
+import { useZone } from "../zone";
+import { zonedClock } from "../zoned";
 import { Programs } from "./programs";
 import { shortSecret } from "./snippets";
 import "./api-keys.css";
@@ -51,8 +52,9 @@ function Snippets({ gateway, secret, tenant }: { gateway: string; secret: string
 
 /** Waits for the first answer that the key got. */
 function FirstCall({ of }: { of: Schemas["ApiKeyFacts"] }) {
+  const zone = useZone();
   const path = { tenant: of.tenant, key: of.key };
   const { data } = useLive(["first call", of.key], () => answered(api.GET("/api/tenants/{tenant}/keys/{key}", { params: { path } })));
   if (!data?.last_used) return <p role="status" className="soft">Waiting for its first call…</p>;
-  return <p role="status" className="state"><StateShape state="well" /> Its first call came: it works. <span className="soft tabular">{clock(data.last_used)} UTC</span></p>;
+  return <p role="status" className="state"><StateShape state="well" /> Its first call came: it works. <span className="soft tabular">{zonedClock(data.last_used, zone.name)} {zone.told}</span></p>;
 }

@@ -5,19 +5,18 @@ import { useState } from "react";
 import { EditDialog, terms } from "../components/edit-dialog";
 import { Facts } from "../components/facts";
 import { api, answered } from "../api";
-import { moment } from "../format";
 import { useLive } from "../live";
 import { useSession } from "../session";
+import { useTimes } from "../zone";
 import { KeyMade } from "./key-made";
 import { keyName, servedWords, type Key } from "./key-words";
 import { RevokeKey } from "./revoke-key";
 import "./api-keys.css";
 
 const OVERLAPS = [[0, "none: the old one ends now"], [1, "1 hour"], [24, "1 day"], [168, "7 days"], [720, "30 days"]] as const;
-type Times = (time: string | null | undefined) => string;
 
-/** `at`: how times are shown; by default in UTC. */
-export function RotateKey({ tenant, called = tenant, of, at = moment, onClose }: { tenant: string; called?: string; of: Key; at?: Times; onClose: () => void }) {
+export function RotateKey({ tenant, called = tenant, of, onClose }: { tenant: string; called?: string; of: Key; onClose: () => void }) {
+  const at = useTimes();
   const [hours, setHours] = useState(24);
   const path = { tenant, key: of.key };
   return (
@@ -31,7 +30,7 @@ export function RotateKey({ tenant, called = tenant, of, at = moment, onClose }:
       preview={({ key }) => <Facts boxed label="The key after it" facts={[["The new one may", key.scopes.join(", ")], ["It ends", key.expires ? at(key.expires) : "never"]]} />}
       saved={(made) => (
         <KeyMade made={made} tenant={called}>
-          {hours > 0 && <OldAndNew tenant={tenant} old={of.key} fresh={made.key} at={at} />}
+          {hours > 0 && <OldAndNew tenant={tenant} old={of.key} fresh={made.key} />}
         </KeyMade>
       )}
       savedTitle={`Your new key ${of.name}`}
@@ -44,14 +43,14 @@ export function RotateKey({ tenant, called = tenant, of, at = moment, onClose }:
 }
 
 /** How a rotation goes: when the old one ends, and whether somebody still uses it. */
-export function Rotation({ tenant, old, fresh, at = moment, onClose }: { tenant: string; old: Key; fresh: Key; at?: Times; onClose: () => void }) {
+export function Rotation({ tenant, old, fresh, onClose }: { tenant: string; old: Key; fresh: Key; onClose: () => void }) {
   const { may } = useSession();
   const [ending, setEnding] = useState(false);
   if (ending) return <RevokeKey tenant={tenant} of={old} title={`End the old key of ${keyName(old)} now`} onClose={onClose} />;
   return (
     <Modal opened onClose={onClose} title={`Rotation of ${keyName(fresh)}`} size={520}>
       <div className="edit">
-        <OldAndNew tenant={tenant} old={old.key} fresh={fresh} at={at} />
+        <OldAndNew tenant={tenant} old={old.key} fresh={fresh} />
         <div className="edit-foot">
           {may("keys.revoke") && <Button variant="default" onClick={() => setEnding(true)}>End the old one now…</Button>}
           <Button onClick={onClose} data-autofocus>Done</Button>
@@ -61,10 +60,11 @@ export function Rotation({ tenant, old, fresh, at = moment, onClose }: { tenant:
   );
 }
 
-type Bars = { tenant: string; old: string; fresh: { prefix: string; created: string | null }; at: Times };
+type Bars = { tenant: string; old: string; fresh: { prefix: string; created: string | null } };
 
 /** A bar each for the old and the new key, and what the old one served of late. */
-function OldAndNew({ tenant, old: id, fresh, at }: Bars) {
+function OldAndNew({ tenant, old: id, fresh }: Bars) {
+  const at = useTimes();
   const { data: old } = useLive(["key in use", id], () => answered(api.GET("/api/tenants/{tenant}/keys/{key}", { params: { path: { tenant, key: id } } })), 5000);
   if (!old) return <span className="skeleton" />;
   const [from, until, now] = [new Date(fresh.created ?? 0).getTime(), new Date(old.expires ?? 0).getTime(), Date.now()];

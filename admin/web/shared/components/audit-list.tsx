@@ -6,8 +6,10 @@ import { LoadMore, usePages } from "./load-more";
 import { Section } from "./section";
 import { api, answered, type Schemas } from "../api";
 import { differences, shortened } from "../changes";
-import { ago, moment, NOBODY_KNOWS } from "../format";
+import { ago, NOBODY_KNOWS } from "../format";
 import { useSession } from "../session";
+import { useZone, type Zone } from "../zone";
+import { zonedSecond } from "../zoned";
 
 type Row = Schemas["AuditFacts"];
 
@@ -16,8 +18,8 @@ export function Audit({ tenant }: { tenant: string }) {
   return may("audit.list") ? <AuditList tenant={tenant} /> : null;
 }
 
-const COLUMNS: Column<Row>[] = [
-  { title: "Time, UTC", cell: (row) => (row.at ? <time dateTime={row.at} title={ago(row.at)} className="nowrap tabular">{moment(row.at).slice(0, 19)}</time> : NOBODY_KNOWS) },
+const columnsIn = ({ name: zone, told }: Zone): Column<Row>[] => [
+  { title: told ? `Time, ${told}` : "Time", cell: (row) => (row.at ? <time dateTime={row.at} title={ago(row.at)} className="nowrap tabular">{zonedSecond(row.at, zone)}</time> : NOBODY_KNOWS) },
   { title: "Who", phone: "end", cell: (row) => <Author id={row.author} /> },
   { title: "What", cell: (row) => <><span title={row.target}>{row.action.replace(".", ": ").replaceAll("_", " ")}</span> <span className="soft">{whatOf(row)}</span></> },
   { title: "Why", cell: (row) => (reasonOf(row) ? <span className="soft">“{reasonOf(row)}”</span> : "") },
@@ -38,10 +40,11 @@ function Author({ id }: { id: string }) {
 }
 
 function AuditList({ tenant }: { tenant: string }) {
+  const zone = useZone();
   const { items, error, more } = usePages<Row>(["audit", tenant], (after) => answered(api.GET("/api/audit", { params: { query: { tenant, after, limit: 20 } } })));
   return (
     <Section title="Audit" note="the newest first">
-      {items ? (items.length ? <DataTable label="Audit" columns={COLUMNS} rows={items} keyOf={(row) => `${row.tenant} ${row.seq}`} /> : <p className="soft">Nothing was changed yet.</p>) : error ? <p className="soft">{error.detail}</p> : <span className="skeleton" />}
+      {items ? (items.length ? <DataTable label="Audit" columns={columnsIn(zone)} rows={items} keyOf={(row) => `${row.tenant} ${row.seq}`} /> : <p className="soft">Nothing was changed yet.</p>) : error ? <p className="soft">{error.detail}</p> : <span className="skeleton" />}
       <LoadMore more={more} what="changes" />
     </Section>
   );

@@ -40,9 +40,9 @@ export const periodOf = (period: string) => TIMES[period] ?? period;
 
 type Verdict = { state: "well" | "warn" | "bad"; text: string };
 
-/** Whether the tenant is within its limits, which is the nearest, and how its budget does. */
-export function verdictOf(tenant: Tenant, limits: readonly Limit[], budgets: readonly Budget[]): Verdict {
-  if (tenant.closed) return { state: "warn", text: `Closed since ${moment(tenant.closed)}: its keys are refused. What it used stays in the books.` };
+/** Whether the tenant is within its limits, which is the nearest, and how its budget does. `at`: how times are shown. */
+export function verdictOf(tenant: Tenant, limits: readonly Limit[], budgets: readonly Budget[], at: (time: string) => string = moment): Verdict {
+  if (tenant.closed) return { state: "warn", text: `Closed since ${at(tenant.closed)}: its keys are refused. What it used stays in the books.` };
   const known = limits.filter((each) => each.mode === "enforce" && shareOf(each) !== null).toSorted((one, other) => (shareOf(other) ?? 0) - (shareOf(one) ?? 0));
   const spent = budgets.filter((each) => each.mode === "enforce" && (each.percent ?? 0) >= 100);
   const [nearest] = known;

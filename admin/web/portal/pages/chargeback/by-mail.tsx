@@ -10,6 +10,8 @@ import { Section } from "../../../shared/components/section";
 import { count } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
+import { useZone } from "../../../shared/zone";
+import { zonedDay } from "../../../shared/zoned";
 import { useTenant } from "../../tenant";
 import { factName, type Report } from "./words";
 import "../../../shared/components/edit-dialog.css";
@@ -22,6 +24,7 @@ const WHEN: Record<Every, string> = { month: "Day after close, 07:00", week: "Mo
 export function SentByMail() {
   const { id } = useTenant();
   const { may } = useSession();
+  const zone = useZone().name;
   const [leaving, setLeaving] = useState<Schedule | null>(null);
   const schedules = useQuery({
     queryKey: ["chargeback-schedules", id],
@@ -32,7 +35,7 @@ export function SentByMail() {
     { title: "Report", cell: (each) => <b>{nameOf(each)}</b> },
     { title: "When", cell: ({ every }) => WHEN[every] },
     { title: "To", cell: ({ people }) => (people === 1 ? "1 person" : `${count(people)} people`) },
-    { title: "Last", right: true, cell: ({ last }) => last?.slice(0, 10) ?? "not yet" },
+    { title: "Last", right: true, cell: ({ last }) => (last ? zonedDay(last, zone) : "not yet") },
     ...(may("chargeback.unschedule") ? [{ title: "", right: true, phone: "end", cell: (each: Schedule) => <button type="button" className="link" aria-label={`Stop sending ${nameOf(each)}…`} onClick={() => setLeaving(each)}>Stop…</button> } as const] : []),
   ];
   return (

@@ -7,8 +7,10 @@ import { useState } from "react";
 import { api, answered, type Problem, type Schemas } from "../../../shared/api";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Section } from "../../../shared/components/section";
-import { clock, money } from "../../../shared/format";
+import { money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
+import { useZone } from "../../../shared/zone";
+import { zonedClock, zonedDay } from "../../../shared/zoned";
 import { sentence } from "../../../shared/words";
 import { useTenant } from "../../tenant";
 import { MailDialog, SentByMail } from "./by-mail";
@@ -52,7 +54,7 @@ export function ChargebackPage() {
       <p className="meta">{report ? <>Amounts in USD. Days are those of {report.time_zone}.{stateOf(report)}</> : "Amounts in USD."}</p>
       <Section title="Report" note="Rows and columns are any two of what usage is of; tags are keys your requests may carry.">
         <Choices report={report} months={months ?? []} tags={[...new Set(tags?.map(({ key }) => key))]} />
-        {error && <p role="alert" className="bad report-refused">{sentence(error.detail)}{report && ` The figures are those of ${clock(new Date(dataUpdatedAt))} UTC.`}</p>}
+        {error && <p role="alert" className="bad report-refused">{sentence(error.detail)}{report && ` The figures are those of ${zonedClock(new Date(dataUpdatedAt), report.time_zone)}.`}</p>}
         {report?.lacks && <p className="soft">The month was closed without: {report.lacks}</p>}
         {report ? <Shown report={report} /> : !error && <Loading />}
       </Section>
@@ -69,8 +71,8 @@ export function ChargebackPage() {
 
 function stateOf(report: Report): string {
   const name = monthName(report.month);
-  const state = report.closed ? `was closed on ${report.closed.slice(0, 10)}` : "is open: it can still change";
-  return report.as_of ? ` As the books stood at the beginning of ${report.as_of.slice(0, 10)}.` : ` ${name} ${state}.`;
+  const state = report.closed ? `was closed on ${zonedDay(report.closed, report.time_zone)}` : "is open: it can still change";
+  return report.as_of ? ` As the books stood at the beginning of ${zonedDay(report.as_of, report.time_zone)}.` : ` ${name} ${state}.`;
 }
 
 function Shown({ report }: { report: Report }) {
@@ -122,11 +124,12 @@ function withoutEmpty(given: Partial<Record<keyof ReportSearch, string | undefin
 }
 
 function Months({ months }: { months: readonly Month[] | undefined }) {
+  const zone = useZone().name;
   const { may } = useSession();
   const navigate = route.useNavigate();
   const columns: Column<Month>[] = [
     { title: "Month", cell: ({ month }) => <button className="link" type="button" onClick={() => void navigate({ search: (old) => ({ ...old, month }) })}>{month}</button> },
-    { title: "State", cell: ({ closed }) => (closed ? `closed ${closed.slice(0, 10)}` : "open") },
+    { title: "State", cell: ({ closed }) => (closed ? `closed ${zonedDay(closed, zone)}` : "open") },
     { title: "Amount", number: true, phone: "end", cell: ({ cost }) => money(cost) },
     ...(may("charges.day") ? [{ title: "", number: true, cell: ({ month }: Month) => <Link to="/explain" search={{ month }} aria-label={`Explain ${month}`}>Explain</Link> }] : []),
   ];

@@ -7,8 +7,8 @@ import { api, answered, type Schemas } from "../../../shared/api";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { Section } from "../../../shared/components/section";
-import { moment } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
+import { useTimes } from "../../../shared/zone";
 import { useTenant } from "../../tenant";
 
 export type Tag = Schemas["TagFacts"];
@@ -25,13 +25,14 @@ export function useTags(): readonly Tag[] | undefined {
 
 export function Tags({ tags }: { tags: readonly Tag[] | undefined }) {
   const { may } = useSession();
+  const at = useTimes();
   const [declaring, setDeclaring] = useState(false);
   const [leaving, setLeaving] = useState<string | null>(null);
   const withdraw = (tag: Tag) => !tag.until && may("tags.withdraw") && <button type="button" className="link" aria-label={`Withdraw ${tag.key}…`} onClick={() => setLeaving(tag.key)}>Withdraw…</button>;
   const columns: Column<Tag>[] = [
     { title: "Key", cell: ({ key }) => <b>{key}</b> },
-    { title: "Counts from", cell: ({ since }) => moment(since) },
-    { title: "Until", cell: ({ until }) => (until ? moment(until) : "") },
+    { title: "Counts from", cell: ({ since }) => at(since) },
+    { title: "Until", cell: ({ until }) => (until ? at(until) : "") },
     ...(may("tags.withdraw") ? [{ title: "", right: true, phone: "end", cell: withdraw } as const] : []),
   ];
   const declare = may("tags.declare") && <Button variant="default" size="xs" onClick={() => setDeclaring(true)}>Declare a tag…</Button>;
@@ -46,6 +47,7 @@ export function Tags({ tags }: { tags: readonly Tag[] | undefined }) {
 
 function Declare({ onClose }: { onClose: () => void }) {
   const { id } = useTenant();
+  const at = useTimes();
   const [key, setKey] = useState("");
   return (
     <EditDialog
@@ -57,7 +59,7 @@ function Declare({ onClose }: { onClose: () => void }) {
         const { query, header } = terms(how);
         return answered(api.POST("/api/tenants/{tenant}/tags", { params: { path: { tenant: id }, query, header }, body: { key: key.trim(), reason: how.reason } }));
       }}
-      preview={(tag) => <p>Requests that end from {moment(tag.since)} on are told apart by it.</p>}
+      preview={(tag) => <p>Requests that end from {at(tag.since)} on are told apart by it.</p>}
     >
       {(errorOf) => <TextInput label="Key" description="As your requests have it in their metadata: {&quot;team&quot;: &quot;search&quot;} has the key team. Values are texts of up to 64 characters." value={key} onChange={(event) => setKey(event.currentTarget.value)} error={errorOf("key")} data-autofocus autoComplete="off" spellCheck={false} maxLength={64} />}
     </EditDialog>
@@ -65,6 +67,7 @@ function Declare({ onClose }: { onClose: () => void }) {
 }
 
 function Withdraw({ tag, onClose }: { tag: string; onClose: () => void }) {
+  const at = useTimes();
   const { id } = useTenant();
   return (
     <EditDialog
@@ -76,7 +79,7 @@ function Withdraw({ tag, onClose }: { tag: string; onClose: () => void }) {
         const { query, header } = terms(how);
         return answered(api.POST("/api/tenants/{tenant}/tags/{key}/withdraw", { params: { path: { tenant: id, key: tag }, query, header }, body: { reason: how.reason } }));
       }}
-      preview={({ until }) => <p>Requests that end from {moment(until)} on are not told apart by it. What is tagged stays so.</p>}
+      preview={({ until }) => <p>Requests that end from {at(until)} on are not told apart by it. What is tagged stays so.</p>}
     />
   );
 }

@@ -2,7 +2,7 @@
 
 import type { Schemas } from "../../../shared/api";
 import { lasting } from "../../../shared/format";
-import { dayAndTime } from "../../../shared/requests/row-time";
+import { dayAndTime } from "../../../shared/zoned";
 
 export type Charge = Schemas["ExplainedCharge"];
 export type Booked = Schemas["BookedRequest"];

@@ -7,7 +7,7 @@ import { Exact } from "../../../shared/components/exact";
 import { Section } from "../../../shared/components/section";
 import { count } from "../../../shared/format";
 import { shortId } from "../../../shared/requests/filter";
-import { dayAndTime } from "../../../shared/requests/row-time";
+import { dayAndTime } from "../../../shared/zoned";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { FACET_WORDS, nextShown, type ChargeFacet, type ExplainSearch } from "./search";

@@ -7,7 +7,7 @@ import { ChevronLeft, ChevronRight } from "lucide-react";
 import type { FormEvent } from "react";
 import { answered, api, type Problem } from "../../../shared/api";
 import { count } from "../../../shared/format";
-import { dayAndTime } from "../../../shared/requests/row-time";
+import { dayAndTime } from "../../../shared/zoned";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { useTenant } from "../../tenant";

@@ -18,6 +18,7 @@ import { useLive } from "../../../shared/live";
 import { useProjectNames } from "../../../shared/project-names";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
+import { useZone } from "../../../shared/zone";
 import { zonedMinute } from "../../../shared/zoned";
 import { NameSearch } from "../../name-search";
 import { ReadOnly } from "../../read-only";
@@ -30,18 +31,18 @@ const route = getRouteApi("/keys");
 type Opened = { what: "create" } | { what: "edit" | "rotate" | "revoke"; key: Key } | { what: "rotation"; row: KeyRow };
 
 export function KeysPage() {
-  const { id, name, facts } = useTenant();
+  const { id, name } = useTenant();
   const { may } = useSession();
   const [opened, setOpened] = useState<Opened | null>(null);
   const { items, error, more } = usePages<Key>(["keys", id], (after) => answered(api.GET("/api/tenants/{tenant}/keys", { params: { path: { tenant: id }, query: { after, limit: 1000 } } })), 10_000);
   const spent = useSpent(id);
-  const zone = facts?.time_zone ?? "UTC";
+  const zone = useZone().name;
   const rows = items && keyRows(items, spent ?? null);
   const idle = rows ? summary(rows, Date.now()) : "";
   return (
     <>
       <header className="page-head">
-        <div><h1 className="page-title">Keys</h1><p className="soft">{may("usage.statement") ? "Amounts in USD, this month. " : ""}{idle}</p></div>
+        <div><h1 className="page-title">Keys</h1><p className="soft">{may("usage.statement") ? "Amounts in USD, this month. " : ""}Times are those of {zone}. {idle}</p></div>
         {may("keys.create") && <Button onClick={() => setOpened({ what: "create" })}>New key</Button>}
       </header>
       <ReadOnly operation="keys.create" what="make, rotate or delete keys" />
@@ -51,7 +52,7 @@ export function KeysPage() {
         <LoadMore more={more} what="keys" />
       </Section>
       {items && <Ended keys={endedKeys(items)} zone={zone} />}
-      <Dialogs opened={opened} zone={zone} called={name} onClose={() => setOpened(null)} />
+      <Dialogs opened={opened} called={name} onClose={() => setOpened(null)} />
     </>
   );
 }
@@ -160,20 +161,19 @@ function Ended({ keys, zone }: { keys: Key[]; zone: string }) {
   );
 }
 
-function Dialogs({ opened, zone, called, onClose }: { opened: Opened | null; zone: string; called: string; onClose: () => void }) {
+function Dialogs({ opened, called, onClose }: { opened: Opened | null; called: string; onClose: () => void }) {
   const { id } = useTenant();
-  const at = (time: string | null | undefined) => zonedMinute(time, zone);
   switch (opened?.what) {
     case "create":
       return <CreateKey tenant={id} called={called} onClose={onClose} />;
     case "edit":
       return <EditKey tenant={id} of={opened.key} onClose={onClose} />;
     case "rotate":
-      return <RotateKey tenant={id} called={called} of={opened.key} at={at} onClose={onClose} />;
+      return <RotateKey tenant={id} called={called} of={opened.key} onClose={onClose} />;
     case "revoke":
       return <RevokeKey tenant={id} of={opened.key} onClose={onClose} />;
     case "rotation":
-      return opened.row.olds[0] ? <Rotation tenant={id} old={opened.row.olds[0]} fresh={opened.row.key} at={at} onClose={onClose} /> : null;
+      return opened.row.olds[0] ? <Rotation tenant={id} old={opened.row.olds[0]} fresh={opened.row.key} onClose={onClose} /> : null;
     default:
       return null;
   }

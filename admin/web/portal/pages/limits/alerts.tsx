@@ -8,14 +8,16 @@ import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
 import { api, answered, Problem, type Schemas } from "../../../shared/api";
-import { count, moment, money } from "../../../shared/format";
+import { count, money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
+import { useTimes } from "../../../shared/zone";
 import { sentence } from "../../../shared/words";
 import type { useOwnerNames } from "./owner-names";
 
 type Target = Schemas["AlertTargetFacts"];
 type Reached = Schemas["ReachedAlert"];
 
+type Times = ReturnType<typeof useTimes>;
 type Named = ReturnType<typeof useOwnerNames>;
 
 export function Alerts({ tenant, named }: { tenant: string; named: Named }) {
@@ -31,6 +33,7 @@ export function Alerts({ tenant, named }: { tenant: string; named: Named }) {
 function Targets({ tenant }: { tenant: string }) {
   const { may } = useSession();
   const [opened, setOpened] = useState<"add" | Target | null>(null);
+  const at = useTimes();
   const [told, setTold] = useState("");
   const path = { tenant };
   const asked = useQuery({ queryKey: ["alert targets", tenant], queryFn: () => answered(api.GET("/api/tenants/{tenant}/alert-targets", { params: { path } })), refetchInterval: 5000 });
@@ -48,7 +51,7 @@ function Targets({ tenant }: { tenant: string }) {
   const columns: Column<Target>[] = [
     { title: "To", cell: (row) => <b><bdi>{row.address}</bdi></b> },
     { title: "By", cell: (row) => (row.kind === "email" ? "mail" : "webhook") },
-    { title: "Last message", cell: (row) => (row.last ? <span className={row.last === "failed" ? "bad" : ""} title={row.error}>{row.last} <span className="soft">{moment(row.last_at).slice(0, 16)}</span></span> : <span className="soft">none yet</span>) },
+    { title: "Last message", cell: (row) => (row.last ? <span className={row.last === "failed" ? "bad" : ""} title={row.error}>{row.last} <span className="soft">{at(row.last_at)}</span></span> : <span className="soft">none yet</span>) },
     ...(edits ? [{ title: "", number: true, cell: (row: Target) => (
       <span className="row-links">
         <button type="button" className="link" aria-label={`Test ${row.address}`} onClick={() => void test(row)}>Send a test</button>
@@ -105,8 +108,8 @@ function RemoveTarget({ tenant, target, onClose }: { tenant: string; target: Tar
   );
 }
 
-const REACHED: Column<Reached>[] = [
-  { title: "Time, UTC", cell: (row) => <span className="nowrap tabular">{moment(row.reached).slice(0, 16)}</span> },
+const reachedColumns = (at: Times): Column<Reached>[] => [
+  { title: "Time", cell: (row) => <span className="nowrap tabular">{at(row.reached)}</span> },
   { title: "Of", cell: (row) => <b><bdi>{row.scope === "wallet" ? "wallet" : [row.scope === "tenant" ? "whole tenant" : row.scope, row.scope === "tenant" ? "" : row.of, row.period].filter(Boolean).join(" ")}</bdi></b> },
   { title: "At, %", number: true, phone: "end", cell: (row) => count(row.percent) },
   { title: "Spent, USD", number: true, cell: (row) => money(row.spent) },
@@ -114,11 +117,12 @@ const REACHED: Column<Reached>[] = [
 ];
 
 function WasReached({ tenant, named }: { tenant: string; named: Named }) {
+  const at = useTimes();
   const { items, more } = usePages<Reached>(["alerts", tenant], (after) => answered(api.GET("/api/tenants/{tenant}/alerts", { params: { path: { tenant }, query: { after, limit: 10 } } })));
   if (!items?.length) return null;
   return (
     <Section title="Thresholds that were reached" note="the newest first">
-      <DataTable label="Thresholds that were reached" columns={REACHED} rows={named(items) ?? []} keyOf={(row) => `${row.reached} ${row.budget} ${row.percent} ${row.of}`} />
+      <DataTable label="Thresholds that were reached" columns={reachedColumns(at)} rows={named(items) ?? []} keyOf={(row) => `${row.reached} ${row.budget} ${row.percent} ${row.of}`} />
       <LoadMore more={more} what="alerts" />
     </Section>
   );

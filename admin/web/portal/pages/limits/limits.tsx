@@ -12,6 +12,7 @@ import { EditLimit, EndLimit, SetLimit } from "../../../shared/limits/limit-edit
 import { dimensionOf, ownerOf, shareOf, verdictOf, type Budget, type Limit } from "../../../shared/limits/limit-words";
 import { useLive } from "../../../shared/live";
 import { useSession } from "../../../shared/session";
+import { useTimes } from "../../../shared/zone";
 import { ReadOnly } from "../../read-only";
 import { useTenant } from "../../tenant";
 import { Alerts } from "./alerts";
@@ -28,7 +29,8 @@ export function LimitsPage() {
   const limits = useLive(["limits", id], () => answered(api.GET("/api/tenants/{tenant}/limits", { params: { path, query } })), 5000).data?.items;
   const budgets = useLive(["budgets", id], async () => (may("budgets.list") ? await answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path, query } })) : { items: [], next: null }), 5000).data?.items;
   const named = useOwnerNames(id);
-  const lead = facts && limits && budgets ? verdictOf(facts, named(limits) ?? [], named(budgets) ?? []).text : "";
+  const at = useTimes();
+  const lead = facts && limits && budgets ? verdictOf(facts, named(limits) ?? [], named(budgets) ?? [], at).text : "";
   const close = () => setOpened(null);
   return (
     <>
@@ -39,7 +41,7 @@ export function LimitsPage() {
           {may("budgets.set") && <Button onClick={() => setOpened({ what: "new-budget" })}>New budget…</Button>}
         </span>
       </div>
-      <p className="meta">Amounts in USD.{facts ? ` Months are those of ${facts.time_zone} and begin on the 1st at 00:00.` : ""}</p>
+      <p className="meta">Amounts in USD.{facts ? ` Times and months are those of ${facts.time_zone}.` : ""}</p>
       <p className="lead">{lead || <span className="skeleton" />}</p>
       <ReadOnly operation="budgets.set" what="set budgets or limits" />
       {may("budgets.list") && (

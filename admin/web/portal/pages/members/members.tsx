@@ -11,6 +11,7 @@ import { api, answered, type Schemas } from "../../../shared/api";
 import { count, NOBODY_KNOWS } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
+import { useZone } from "../../../shared/zone";
 import { zonedDay, zonedMinute } from "../../../shared/zoned";
 import { MEMBER_ROLES, roleName, roleSays } from "../../roles";
 import { useTenant } from "../../tenant";
@@ -21,16 +22,16 @@ type Invitation = Schemas["InvitationFacts"];
 type Opened = { what: "invite" } | { what: "withdraw"; invitation: Invitation } | { what: "role" | "remove" | "again"; member: Member };
 
 export function MembersPage() {
-  const { facts, name } = useTenant();
+  const { name } = useTenant();
   const [opened, setOpened] = useState<Opened | null>(null);
-  const zone = facts?.time_zone ?? "UTC";
+  const zone = useZone().name;
   const members = usePages<Member>(["members"], (after) => answered(api.GET("/api/people", { params: { query: { after } } })), 10_000);
   const invited = usePages<Invitation>(["invitations"], (after) => answered(api.GET("/api/invitations", { params: { query: { after } } })), 10_000);
   const close = () => setOpened(null);
   return (
     <>
       <header className="page-head">
-        <div><h1 className="page-title">Members</h1><p className="soft">{summary(members.items, members.more.has, invited.items, name)}</p></div>
+        <div><h1 className="page-title">Members</h1><p className="soft">{summary(members.items, members.more.has, invited.items, name)} Times are those of {zone}.</p></div>
         <Button onClick={() => setOpened({ what: "invite" })}>Invite</Button>
       </header>
       <Section title="Invitations" note="a link that works once, for 7 days">

@@ -15,6 +15,7 @@ import { sentence } from "../../../shared/words";
 import { zonedDay } from "../../../shared/zoned";
 import { NameSearch } from "../../name-search";
 import { ReadOnly } from "../../read-only";
+import { useZone } from "../../../shared/zone";
 import { useTenant } from "../../tenant";
 import { ChargeTo, CreateCostCenter } from "./cost-center-edits";
 import { projectSearchOf } from "./search-params";
@@ -24,10 +25,10 @@ type Opened = { what: "project" | "center" } | { what: "charge" | "close"; proje
 const route = getRouteApi("/projects");
 
 export function ProjectsPage() {
-  const { id, name, facts } = useTenant();
+  const { id, name } = useTenant();
   const { may } = useSession();
   const [opened, setOpened] = useState<Opened | null>(null);
-  const zone = facts?.time_zone ?? "UTC";
+  const zone = useZone().name;
   const close = () => setOpened(null);
   return (
     <>

@@ -8,6 +8,7 @@ import { answered, api } from "../../../shared/api";
 import { filterOf } from "../../../shared/requests/filter";
 import { RequestsList } from "../../../shared/requests/list";
 import { useSession } from "../../../shared/session";
+import { useZone } from "../../../shared/zone";
 import { useTenant } from "../../tenant";
 
 const PROJECTS_MAX = 1000;
@@ -15,9 +16,9 @@ const PROJECTS_MAX = 1000;
 export function RequestsPage() {
   const filter = useSearch({ from: "/requests" });
   const navigate = useNavigate();
-  const { id, facts } = useTenant();
+  const { id } = useTenant();
   const projects = useProjects(id);
-  const zone = facts?.time_zone ?? "UTC";
+  const zone = useZone().name;
   const change = (changed: object) => void navigate({ to: "/requests", search: (was) => filterOf({ ...was, ...changed }) });
   const clear = () => void navigate({ to: "/requests", search: filter.state ? { state: filter.state } : {} });
   return (

@@ -8,11 +8,12 @@ import { DataTable, type Column } from "../../../shared/components/data-table";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
 import { api, answered, type Schemas } from "../../../shared/api";
-import { count, moment } from "../../../shared/format";
+import { count } from "../../../shared/format";
 import { EditPolicy } from "../../../shared/safety/edit-policy";
 import type { Kind } from "../../../shared/safety/policy-rules";
 import { TryText } from "../../../shared/safety/try-text";
 import { useSession } from "../../../shared/session";
+import { useTimes, useZone } from "../../../shared/zone";
 import { ReadOnly } from "../../read-only";
 import { useTenant } from "../../tenant";
 import { floorOf, foundBy, heldRules, leadOf, type Found, type Held } from "./safety-words";
@@ -21,6 +22,7 @@ const DAYS = 30;
 
 export function SafetyPage() {
   const { id } = useTenant();
+  const zone = useZone().name;
   const { may } = useSession();
   const [opened, setOpened] = useState<"try" | "edit" | "">("");
   const query = { tenant: id };
@@ -36,6 +38,7 @@ export function SafetyPage() {
           {may("safety.set") && <Button onClick={() => setOpened("edit")}>Edit your rules…</Button>}
         </span>
       </div>
+      <p className="meta">Times are those of {zone}.</p>
       <p className="lead">{rules ? leadOf(rules, stats?.items.map((each) => each.found) ?? []) : <span className="skeleton" />}</p>
       <ReadOnly operation="safety.set" what="change rules" />
       <Rules rules={rules} />
@@ -83,19 +86,20 @@ function WhatWasFound({ found }: { found: readonly Found[] | undefined }) {
 
 type Version = Schemas["PolicyHistoryVersion"];
 
-const VERSIONS: Column<Version>[] = [
+const versionColumns = (at: ReturnType<typeof useTimes>): Column<Version>[] => [
   { title: "Version", cell: (row) => <b className="tabular">{row.version.version}</b> },
-  { title: "Time, UTC", cell: (row) => moment(row.version.created).slice(0, 16) },
+  { title: "Time", cell: (row) => <span className="nowrap tabular">{at(row.version.created)}</span> },
   { title: "Who", phone: "end", cell: (row) => <bdi>{row.version.author}</bdi> },
   { title: "Why", cell: (row) => (row.version.reason ? <span className="soft">“{row.version.reason}”</span> : "") },
   { title: "Lines changed", number: true, cell: (row) => count(row.diff.filter((line) => /^[+-](?![+-])/.test(line)).length) },
 ];
 
 function Versions({ tenant }: { tenant: string }) {
+  const at = useTimes();
   const { items, more } = usePages<Version>(["safety versions", tenant], (after) => answered(api.GET("/api/safety/versions", { params: { query: { tenant, after, limit: 10 } } })));
   return (
     <Section title="Who set your rules?" note="the newest first">
-      {!items ? <span className="skeleton" /> : items.length ? <DataTable label="Versions of your rules" columns={VERSIONS} rows={items} keyOf={(row) => String(row.version.version)} /> : <p className="soft">You have no rules of your own yet.</p>}
+      {!items ? <span className="skeleton" /> : items.length ? <DataTable label="Versions of your rules" columns={versionColumns(at)} rows={items} keyOf={(row) => String(row.version.version)} /> : <p className="soft">You have no rules of your own yet.</p>}
       <LoadMore more={more} what="versions" />
     </Section>
   );

@@ -9,6 +9,8 @@ import { centsOf, centsText, changeText, roundingOf } from "../../../shared/cent
 import { decimal, lasting, money, percent } from "../../../shared/format";
 import { useLive } from "../../../shared/live";
 import { sentence } from "../../../shared/words";
+import { useZone } from "../../../shared/zone";
+import { zonedDay } from "../../../shared/zoned";
 import { dayOf, monthName } from "./months";
 import "./pools.css";
 
@@ -30,16 +32,16 @@ function OwnPool({ pool, month, open }: { pool: Pool; month: string; open: boole
   const turn = <button type="button" className="link" onClick={() => setTabled(!tabled)}>{tabled ? "Show as chart" : "Show as table"}</button>;
   return (
     <Section title={`What does our own pool ${pool.pool} cost while idle?`} end={turn}>
-      <p className="soft own-pool-lead">{poolWords(pool)}</p>
+      <p className="soft own-pool-lead">{poolWords(pool, useZone().name)}</p>
       <div className="own-pool">{tabled ? <Days pool={pool} open={open} /> : <Bars pool={pool} open={open} />}<Sums pool={pool} month={month} /></div>
     </Section>
   );
 }
 
-/** What is reserved until when, how idle it was, how long requests waited. */
-export function poolWords(pool: Pool): string {
+/** In the tenant's `zone`: what is reserved until when, how idle it was, how long requests waited. */
+export function poolWords(pool: Pool, zone: string): string {
   const [first] = pool.commitments;
-  const held = pool.commitments.length > 1 ? `${gpus(pool.commitments.reduce((sum, each) => sum + each.gpus, 0))} reserved, the last until ${untilOf(pool.commitments.at(-1)?.until)}. ` : first ? `${gpus(first.gpus)} reserved until ${untilOf(first.until)} at ${money(first.rate)} a GPU-hour. ` : "";
+  const held = pool.commitments.length > 1 ? `${gpus(pool.commitments.reduce((sum, each) => sum + each.gpus, 0))} reserved, the last until ${untilOf(pool.commitments.at(-1)?.until, zone)}. ` : first ? `${gpus(first.gpus)} reserved until ${untilOf(first.until, zone)} at ${money(first.rate)} a GPU-hour. ` : "";
   const idle = pool.ready_gpu_seconds ? `${percent(pool.idle_gpu_seconds / pool.ready_gpu_seconds)} % of their time nothing ran. ` : "No GPU was ready in this month. ";
   const wait = pool.longest_wait_ms === null ? "" : `The longest wait of the last 7 days was ${lasting((pool.longest_wait_ms ?? 0) / 1000)}`;
   const used = pool.busiest ? pool.busiest.busy_gpu_seconds / pool.busiest.ready_gpu_seconds : 0;
@@ -48,7 +50,7 @@ export function poolWords(pool: Pool): string {
 }
 
 const gpus = (number: number) => `${number} GPU${number === 1 ? "" : "s"}`;
-const untilOf = (at: string | null | undefined) => at?.slice(0, 10) ?? "then";
+const untilOf = (at: string | null | undefined, zone: string) => (at ? zonedDay(at, zone) : "then");
 const hours = (seconds: number) => seconds / 3600;
 
 function Bars({ pool, open }: { pool: Pool; open: boolean }) {

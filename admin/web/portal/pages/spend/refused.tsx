@@ -6,7 +6,7 @@ import { Section } from "../../../shared/components/section";
 import { answered, api, type Schemas } from "../../../shared/api";
 import { count } from "../../../shared/format";
 import { useLive } from "../../../shared/live";
-import { dayAndTime } from "../../../shared/requests/row-time";
+import { dayAndTime } from "../../../shared/zoned";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { monthName } from "./months";

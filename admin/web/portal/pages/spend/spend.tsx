@@ -5,7 +5,7 @@ import { ChevronLeft, ChevronRight } from "lucide-react";
 import { api, answered } from "../../../shared/api";
 import { Meter } from "../../../shared/components/meter";
 import { Strip, type StripItem } from "../../../shared/components/strip";
-import { ago, clock, lasting, money, NOBODY_KNOWS, type Money } from "../../../shared/format";
+import { ago, lasting, money, NOBODY_KNOWS, type Money } from "../../../shared/format";
 import { useFreshness } from "../../../shared/freshness";
 import { useAge, useLive } from "../../../shared/live";
 import { sentence } from "../../../shared/words";
@@ -94,7 +94,7 @@ function Meta({ summary, since, stale }: { summary: Summary; since: number; stal
 function booked(summary: Summary): string {
   if (!summary.booked || summary.state !== "open") return "";
   const at = localMoment(summary.booked, summary.time_zone, Date.now());
-  return at.length > clock(new Date()).length ? `Last booked on ${at}.` : `Booked up to ${at}, ${ago(summary.booked)}.`;
+  return at.includes(" ") ? `Last booked on ${at}.` : `Booked up to ${at}, ${ago(summary.booked)}.`;
 }
 
 function closing(summary: Summary): string {

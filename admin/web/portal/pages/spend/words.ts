@@ -1,7 +1,8 @@
 // The Spend page's sentences and numbers. Pure.
 
 import type { Schemas } from "../../../shared/api";
-import { money, NOBODY_KNOWS, type Money } from "../../../shared/format";
+import { money, type Money } from "../../../shared/format";
+import { dayAndTime, zonedDay } from "../../../shared/zoned";
 import { monthName } from "./months";
 
 export type Summary = Schemas["SpendSummary"];
@@ -132,7 +133,6 @@ export function crossingWords(summary: Summary): string {
 
 /** A moment in a zone: the time of day, of another day with its date. */
 export function localMoment(moment: string, zone: string, now: number): string {
-  const parts = (at: Date) => at.toLocaleString("sv-SE", { timeZone: zone });
-  const [date, time] = parts(new Date(moment)).split(" ");
-  return parts(new Date(now)).startsWith(date ?? "") ? (time ?? NOBODY_KNOWS) : `${date} ${time}`;
+  const [date, time] = dayAndTime(Date.parse(moment), zone);
+  return zonedDay(new Date(now), zone) === date ? time : `${date} ${time}`;
 }

@@ -14,18 +14,19 @@ import { sentence } from "../../../shared/words";
 import { zonedDay } from "../../../shared/zoned";
 import { NameSearch } from "../../name-search";
 import { ReadOnly } from "../../read-only";
+import { useZone } from "../../../shared/zone";
 import { useTenant } from "../../tenant";
 import { userSearchOf } from "./search-params";
 
 const route = getRouteApi("/users");
 
 export function UsersPage() {
-  const { id, name: called, facts } = useTenant();
+  const { id, name: called } = useTenant();
   const { may } = useSession();
   const { name = "" } = route.useSearch();
   const navigate = route.useNavigate();
   const [opened, setOpened] = useState<User | "new" | null>(null);
-  const zone = facts?.time_zone ?? "UTC";
+  const zone = useZone().name;
   const { items, error, more } = usePages<User>(["users", id, name], (after) => answered(api.GET("/api/tenants/{tenant}/users", { params: { path: { tenant: id }, query: { name, after } } })));
   const columns: Column<User>[] = [
     { title: "User", cell: (user) => <b><bdi>{user.user}</bdi></b> },
