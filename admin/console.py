@@ -39,6 +39,7 @@ from billing.api import (
     Stores,
     find_refusals,
 )
+from core.access.processes import PORTAL
 from core.actor import acting_as
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -51,6 +52,7 @@ from core.redis.client import RedisClient
 from core.runtime import service
 from core.sql.database import Database, require_schema
 from core.sql.stores import open_stores
+from core.sql.written_rows import require_rows
 from core.tasks import cancel_tasks
 from core.web import http
 from core.web.http import listen
@@ -206,6 +208,8 @@ def _json(content: object) -> Response:
 async def _opened(settings: Settings, side: ApiSide) -> AsyncGenerator[Console]:
     async with open_stores(settings) as (db, redis):
         await require_schema(db)
+        if not side.staff:
+            await require_rows(db, PORTAL)
         yield Console(settings, redis, db, side)
 
 

@@ -15,7 +15,7 @@ from core.access.database_roles import password_statements, role_names, statemen
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.runtime import service
-from core.sql.database import Database, database_url, migrate
+from core.sql.database import MIGRATION_LOCK, Database, database_url, migrate
 from core.sql.store_errors import database_failure
 from core.terminal.terminal import print_line, print_lines
 
@@ -56,7 +56,7 @@ def roles_command(folder: Path | None, url: str | None, at_once: bool) -> None:
     name = (make_url(url) if url else database_url(settings.database_endpoint)).database or "parley"
     of = {role: password_in(folder, role, url) for role in role_names()}
     if not at_once:
-        print_lines(";\n".join([*statements(name), ""]))
+        print_lines(";\n".join(["BEGIN", *statements(name), "COMMIT", ""]))
         made = f"run this as the tables' owner, and ALTER ROLE … PASSWORD with each {folder}/<role>.password"
     else:
         asyncio.run(_apply(settings, of))
@@ -70,6 +70,7 @@ async def _apply(settings: Settings, passwords: Mapping[str, str]) -> None:
     db = Database(settings.database_endpoint)
     try:
         async with db.engine.begin() as connection:
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": MIGRATION_LOCK})
             name = (await connection.execute(text("SELECT current_database()"))).scalar_one()
             for statement in (*statements(name), *password_statements(passwords)):
                 await connection.exec_driver_sql(statement)

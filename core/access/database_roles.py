@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 from core.access.processes import ProcessKind
+from core.access.row_rules import RowTrigger, row_statements, row_triggers
 from core.access.tables import TABLES, VERSION
 
 # Postgres locks a row (FOR UPDATE) for whom may change one of its columns, whichever it is: this one decides
@@ -42,7 +43,12 @@ def statements(database: str) -> list[str]:
             found.append(f"GRANT UPDATE ({LOCKED_BY}) ON {table} TO {role}")
         if writes:
             found.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(writes)} TO {role}")
-    return found
+    return found + row_statements([each for process in TABLES for each in triggers_of(process)])
+
+
+def triggers_of(process: ProcessKind) -> list[RowTrigger]:
+    """Triggers that hold a process' role to the rows that it declares. Pure."""
+    return row_triggers(role_of(process), TABLES[process].rows)
 
 
 def password_statements(passwords: Mapping[str, str]) -> list[str]:

@@ -90,18 +90,27 @@ READ_BY_MEMBERS = (
     "ledger_entry wallet wallet_grant wallet_use wallet_owed budget_spent budget_watermark refusal_minute "
     "refusal_hour period_close commitment charge pool_interval pool_owner"
 )
+# Rows that are a tenant's, and those that its own admins made. The platform's have an empty tenant.
+OF_TENANTS = "{0}.tenant_id <> ''"
+BY_TENANTS = f"{OF_TENANTS} AND {{0}}.by_tenant"
+WRITTEN_BY_MEMBERS = {
+    **dict.fromkeys(LIMITS.split(), BY_TENANTS),
+    **dict.fromkeys((POLICIES, "alert_target", "membership", "invitation", "service_token"), OF_TENANTS),
+}
 VERSION = "alembic_version"  # each process checks that the schema is its own
 
 
 @dataclass(frozen=True)
 class TableNames:
     """Names, separated by blanks. Written tables may be read too; of those in `columns` these columns
-    alone. `locks`: tables that are read, and whose rows are locked while what belongs to them is changed."""
+    alone. `locks`: tables that are read, and whose rows are locked while what belongs to them is changed.
+    `rows`: of a written table only rows that meet this condition are (core/access/row_rules.py)."""
 
     reads: str = ""
     writes: str = ""
     locks: str = ""
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
+    rows: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 # A process that is missing here has no database. The migrating user owns the tables.
@@ -131,6 +140,7 @@ TABLES: dict[ProcessKind, TableNames] = {
         "project cost_center project_cost_center tag_key report_schedule",
         locks="tenant",
         columns={**RUNNING, **POOL_NAMES},
+        rows=WRITTEN_BY_MEMBERS,
     ),
     OPERATOR: TableNames(writes=EVERYTHING),
 }
