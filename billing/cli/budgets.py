@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from billing.cli.arguments import PER_CENTS
+from billing.cli.last_month import month_shown
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.operations import budgets
@@ -45,8 +46,11 @@ def budgets_command() -> None:
     },
 )
 def set_command(ask: SetBudget, how: CommandTerms) -> None:
-    """Set a budget, in place of the one that counts the same. What is spent already counts."""
-    show(_facts(answered(budgets.set_budget, ask, how), how.as_json), how.as_json)
+    """Set a budget, in place of the one that counts the same. What is spent already counts.
+
+    --dry-run also tells whom it would have refused last month, by whole hours."""
+    answer = answered(budgets.set_budget, ask, how)
+    show(_facts(answer, how.as_json) | month_shown(answer.last_month, how.as_json), how.as_json)
 
 
 @budgets_command.command("list")

@@ -2,6 +2,7 @@
 
 import click
 
+from billing.cli.last_month import month_shown
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.operations import limits
@@ -32,8 +33,11 @@ def limits_command() -> None:
 @limits_command.command("set")
 @asks(limits.set_limit, options={name: {"show_default": True} for name in ("models", "mode")})
 def set_limit_command(ask: SetLimit, how: CommandTerms) -> None:
-    """Set a limit, in place of the one that counts the same."""
-    show(facts_of(answered(limits.set_limit, ask, how), how.as_json), how.as_json)
+    """Set a limit, in place of the one that counts the same.
+
+    --dry-run also tells in how many hours of last month more came than it lets through in one."""
+    answer = answered(limits.set_limit, ask, how)
+    show(facts_of(answer, how.as_json) | month_shown(answer.last_month, how.as_json), how.as_json)
 
 
 @limits_command.command("edit")
@@ -42,7 +46,8 @@ def edit_limit_command(ask: EditLimit, how: CommandTerms) -> None:
     """Change the limit LIMIT_ID, which gets a new id. What is not named stays as it is.
 
     It counts within a second, and nothing of what was used is forgotten."""
-    show(facts_of(answered(limits.edit_limit, ask, how), how.as_json), how.as_json)
+    answer = answered(limits.edit_limit, ask, how)
+    show(facts_of(answer, how.as_json) | month_shown(answer.last_month, how.as_json), how.as_json)
 
 
 @limits_command.command("list")

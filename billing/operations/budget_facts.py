@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from billing.limits import Mode, Scope
+from billing.operations.last_month import LastMonth
 from billing.operations.limited import whom
 from billing.periods import LAST_MS, Period
 from billing.quota.client import Quota
@@ -41,12 +42,13 @@ class StoredBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 class BudgetFor(StoredBudget, frozen=True, kw_only=True):
     """A budget; one on a key says for which keys it holds. `spent` and `exhausted` as in BudgetInUse, of one
-    that is of one alone."""
+    that is of one alone; `last_month`: of a dry run, whom it would have refused."""
 
     spent: MoneyAmount | UnsetType = UNSET
     exhausted: str | UnsetType | None = UNSET
     holds_for: list[str] | UnsetType = UNSET
     note: str | UnsetType = UNSET
+    last_month: LastMonth | UnsetType | None = UNSET
 
 
 class BudgetInUse(StoredBudget, frozen=True, kw_only=True):

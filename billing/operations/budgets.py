@@ -29,6 +29,8 @@ from billing.operations.budget_facts import (
     spending_facts,
     standing_facts,
 )
+from billing.operations.last_month import READS as LAST_MONTH
+from billing.operations.last_month import month_of_budget
 from billing.operations.limited import NAMED_IN, check_below, check_own, keys_held, names_of
 from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant, TenantName
 from billing.periods import Period, local_instant
@@ -118,7 +120,11 @@ class BudgetSpenders(msgspec.Struct, frozen=True):
     may=BUDGET_EDITORS,
     audit="budget.set",
     reason=True,
-    uses=Uses(reads=f"{NAMED_IN} {TOLD_READS}", writes=f"tenant budget {TOLD_WRITES} {AUDIT}", keys=TOLD),
+    uses=Uses(
+        reads=f"{NAMED_IN} {LAST_MONTH} {TOLD_READS}",
+        writes=f"tenant budget {TOLD_WRITES} {AUDIT}",
+        keys=TOLD,
+    ),
 )
 async def set_budget(change: Change, ask: SetBudget) -> BudgetFor:
     """Set a budget, in place of the one that counts the same. What is spent already counts. A tenant's admins
@@ -149,7 +155,7 @@ async def set_budget(change: Change, ask: SetBudget) -> BudgetFor:
         by_tenant=by_tenant,
     )
     _tell(change, owner)
-    return await _budget_for(change, owner, row)
+    return await _with_last_month(change, owner, row, await _budget_for(change, owner, row))
 
 
 @operation(
@@ -317,6 +323,14 @@ async def _budget_for(change: Change, owner: str, row: Budget) -> BudgetFor:
         holds_for=held.prefixes,
         note=held.note,
     )
+
+
+async def _with_last_month(change: Change, owner: str, row: Budget, would: BudgetFor) -> BudgetFor:
+    """The answer of a dry run tells, too, what the budget would have done last month."""
+    if not change.terms.dry_run:
+        return would
+    alike, tenant = await list_budgets(change.db, owner), await change.tenant(owner)
+    return msgspec.structs.replace(would, last_month=await month_of_budget(change, tenant, row, alike))
 
 
 async def _spent_already(change: Change, owner: str, row: Budget) -> dict[str, Any]:

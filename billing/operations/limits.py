@@ -18,6 +18,8 @@ from billing.enforcement.limit_settings import (
 )
 from billing.enforcement.scope_ids import counted_id_of
 from billing.limits import Dimension, Mode, RequestLimits, Scope, UnitLimit
+from billing.operations.last_month import READS as LAST_MONTH
+from billing.operations.last_month import LastMonth, month_of_limit
 from billing.operations.limited import NAMED_IN, check_below, check_own, keys_held, names_of, whom
 from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant
 from billing.quota.client import Quota
@@ -104,10 +106,12 @@ class StoredLimit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitFor(StoredLimit, frozen=True, kw_only=True):
-    """A limit; one on a key says for which keys it holds."""
+    """A limit; one on a key says for which keys it holds. `last_month`: of a dry run, in which hours more
+    came; None of what is no rate."""
 
     holds_for: list[str] | UnsetType = UNSET
     note: str | UnsetType = UNSET
+    last_month: LastMonth | UnsetType | None = UNSET
 
 
 class LimitInUse(StoredLimit, frozen=True, kw_only=True):
@@ -135,7 +139,7 @@ class ShownLimit(StoredLimit, frozen=True, kw_only=True):
     may=EDITORS,
     audit="limit.set",
     reason=True,
-    uses=Uses(reads=NAMED_IN, writes=f"tenant quota_policy {AUDIT}", keys=CONTROL),
+    uses=Uses(reads=f"{NAMED_IN} {LAST_MONTH}", writes=f"tenant quota_policy {AUDIT}", keys=CONTROL),
 )
 async def set_limit(change: Change, ask: SetLimit) -> LimitFor:
     """Set a limit, in place of the one that counts the same. A tenant's admins set their own beside the
@@ -162,7 +166,7 @@ async def set_limit(change: Change, ask: SetLimit) -> LimitFor:
         by_tenant=change.who.tenant is not None,
     )
     change.after(tell_limits, owner)
-    return await _limit_for(change, owner, row)
+    return await _with_last_month(change, owner, row, await _limit_for(change, owner, row))
 
 
 @operation(
@@ -172,7 +176,7 @@ async def set_limit(change: Change, ask: SetLimit) -> LimitFor:
     audit="limit.set",
     reason=True,
     edits=True,
-    uses=Uses(reads="api_key tenant_user", writes=f"tenant quota_policy {AUDIT}", keys=CONTROL),
+    uses=Uses(reads=LAST_MONTH, writes=f"tenant quota_policy {AUDIT}", keys=CONTROL),
 )
 async def edit_limit(change: Change, ask: EditLimit) -> LimitFor:
     """Change a limit, which gets a new id: it counts within a second, and nothing of what was used is
@@ -197,7 +201,7 @@ async def edit_limit(change: Change, ask: EditLimit) -> LimitFor:
     )
     change.thing = (QuotaPolicy, owner, (owner, row.id))
     change.after(tell_limits, owner)
-    return await _limit_for(change, owner, row)
+    return await _with_last_month(change, owner, row, await _limit_for(change, owner, row))
 
 
 @operation(
@@ -284,6 +288,14 @@ async def _limit_for(change: Change, owner: str, row: QuotaPolicy) -> LimitFor:
     held = await keys_held(change.db, owner, row.scope, row.scope_id)
     names = await names_of(change.db, owner, [row.scope_id])
     return LimitFor(**_facts(row, names), holds_for=held.prefixes, note=held.note)
+
+
+async def _with_last_month(change: Change, owner: str, row: QuotaPolicy, would: LimitFor) -> LimitFor:
+    """The answer of a dry run tells, too, what came last month."""
+    if not change.terms.dry_run:
+        return would
+    alike, tenant = await list_policies(change.db, owner), await change.tenant(owner)
+    return msgspec.structs.replace(would, last_month=await month_of_limit(change, tenant, row, alike))
 
 
 def _in_use(

@@ -1,6 +1,7 @@
 """Budgets, limits and alerts of a tenant's admin, in a browser on real stores."""
 
 from collections.abc import AsyncGenerator
+from zoneinfo import ZoneInfo
 
 import pytest
 import pytest_asyncio
@@ -10,8 +11,13 @@ from billing.enforcement.limit_settings import list_budgets
 from billing.operations import budgets, tenants
 from billing.operations.budgets import SetBudget
 from billing.operations.tenants import CreateTenant
+from billing.periods import HOUR_MS
+from billing.reports.last_month import last_month
+from billing.tables.ledger import RollupHour
+from billing.tables.tenants import Tenant
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
+from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.operations import MoneyAmount, Role
 from core.redis.client import connect
@@ -24,6 +30,7 @@ from tests.support.staff import staff_code
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 USD = 1_000_000_000
+DAY_MS = 86_400_000
 WHY = Terms(reason="test")
 
 
@@ -41,6 +48,25 @@ async def made(settings: Settings, sqlite: Database) -> AsyncGenerator[tuple[Sto
     await answer_of(budgets.set_budget, stores, OWNER, of_month("acme", 100), WHY)
     yield stores, tenant.tenant
     await redis.aclose()
+
+
+async def used_last_month(db: Database, tenant: str) -> None:
+    """Seven keys, each an hour after the other, behind one that spent 42 USD; the tenant is a year old."""
+    first = last_month(ZoneInfo("UTC"), now_ms()).start_ms
+    who = dict.fromkeys(("cost_center_id", "user_id", "model", "pool"), "m")
+    tokens = dict.fromkeys(("errors", "input_uncached", "input_cached", "output_text", "output_reasoning"), 0)
+    async with db.transaction() as session:
+        row = await session.get(Tenant, tenant)
+        assert row is not None
+        row.created_ms -= 365 * DAY_MS
+        for number in range(8):
+            facts = {"hour_ms": first + number * HOUR_MS, "key_id": f"key {number}", "project_id": "p"}
+            sums = (
+                {"requests": 750, "amount_nano": USD * 5 // 7}
+                if number
+                else {"requests": 9, "amount_nano": 42 * USD}
+            )
+            session.add(RollupHour.model_validate({"tenant_id": tenant} | facts | who | sums | tokens))
 
 
 def faults(watched: WatchedPage) -> list[str]:
@@ -102,6 +128,34 @@ async def test_an_admin_sets_a_budget_below_the_operators(
     await dialog.get_by_label("Reason").fill("over")
     await dialog.get_by_role("button", name="End budget").click()
     await expect(row(page, "Budgets", "you")).to_have_count(0)
+    assert faults(watched) == []
+
+
+async def test_the_dialog_tells_what_it_would_have_done_last_month(
+    open_page: OpenPage, portal: str, made: tuple[Stores, str], settings: Settings, sqlite: Database
+):
+    """Of a budget whom it would have refused, of a limit in how many hours more came."""
+    _, tenant = made
+    await used_last_month(sqlite, tenant)
+    watched = await opened(open_page, portal, settings, sqlite, tenant)
+    page = watched.page
+    await page.get_by_role("button", name="New budget…").click()
+    dialog = page.get_by_role("dialog", name="Add a budget of acme")
+    await dialog.get_by_label("Budget, USD").fill("40.00")
+    told = dialog.get_by_role("region", name="What this does")
+    await expect(told).to_contain_text("it would have refused 5,250 requests of 5.00 with 402")
+    await expect(told).to_contain_text("Other 2 keys")
+    await shot(page, "portal-budget-last-month")
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="Cancel").click()
+    await page.get_by_role("button", name="New limit…").click()
+    dialog = page.get_by_role("dialog", name="Set a limit of acme")
+    await dialog.get_by_label("Limit", exact=True).fill("10")
+    told = dialog.get_by_role("region", name="What this does")
+    await expect(told).to_contain_text("In 7 hours of")
+    await expect(told).to_contain_text("Minutes within an hour are not kept")
+    await shot(page, "portal-limit-last-month")
+    assert await watched.axe() == []
     assert faults(watched) == []
 
 

@@ -5,6 +5,7 @@ import { useState } from "react";
 import { api, answered, type Schemas } from "../api";
 import { EditDialog, terms } from "../components/edit-dialog";
 import { money, nanoOf } from "../format";
+import { BudgetLastMonth } from "./last-month";
 import { day, ownerOf, periodOf, type Budget } from "./limit-words";
 
 /** A budget as its row is headed. */
@@ -64,6 +65,16 @@ export function SetBudget({ tenant, began, onClose }: { tenant: string; began?: 
 }
 
 function WhatItDoes({ would, before }: { would: Schemas["BudgetFor"]; before: string | null | undefined }) {
+  return (
+    <section className="edit-would" aria-label="What this does">
+      <h3>What this does</h3>
+      <NowLeft would={would} before={before} />
+      <BudgetLastMonth last={would.last_month} each={periodOf(would.period)} />
+    </section>
+  );
+}
+
+function NowLeft({ would, before }: { would: Schemas["BudgetFor"]; before: string | null | undefined }) {
   if (!would.spent) return <p className="soft">{would.note ?? "Each of them has it for itself. What is spent already counts."}</p>;
   const left = BigInt(would.limit.nano) - BigInt(would.spent.nano);
   const after = `Spent so far ${money(would.spent)}: `;

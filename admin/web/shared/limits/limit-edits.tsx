@@ -7,6 +7,7 @@ import { EditDialog, terms } from "../components/edit-dialog";
 import { Facts } from "../components/facts";
 import { api, answered, answeredWithTag, type Schemas } from "../api";
 import { count, NOBODY_KNOWS } from "../format";
+import { LimitLastMonth } from "./last-month";
 import { dimensionOf, type Limit } from "./limit-words";
 
 const whole = (text: string) => (/^\d{1,15}$/.test(text.replaceAll(/[ ,]/g, "")) ? Number(text.replaceAll(/[ ,]/g, "")) : null);
@@ -35,7 +36,13 @@ export function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: L
       reread={reread}
       typed={changed && given !== null ? JSON.stringify({ limit: given, mode }) : ""}
       send={(how) => answered(api.PATCH("/api/tenants/{tenant}/limits/{limit_id}", { params: { path, ...terms(how) }, body: { limit: given ?? 0, mode, reason: how.reason } }))}
-      preview={(would) => <Facts boxed label="What changes" facts={changes(began, would)} />}
+      preview={(would) => (
+        <section className="edit-would" aria-label="What this does">
+          <h3>What this does</h3>
+          <Facts boxed label="What changes" facts={changes(began, would)} />
+          <LimitLastMonth last={would.last_month} />
+        </section>
+      )}
     >
       {(errorOf) => (
         <div className="edit-pair">
@@ -81,7 +88,13 @@ export function SetLimit({ tenant, onClose }: { tenant: string; onClose: () => v
       onClose={onClose}
       typed={given === null ? "" : JSON.stringify({ dimension, scope, of, limit: given })}
       send={(how) => answered(api.POST("/api/tenants/{tenant}/limits", { params: { path: { tenant }, ...terms(how) }, body: { scope, of, dimension, limit: given ?? 0, reason: how.reason } }))}
-      preview={(would) => <p className="soft">{would.note ?? "It counts within a second, in place of one that counts the same."}</p>}
+      preview={(would) => (
+        <section className="edit-would" aria-label="What this does">
+          <h3>What this does</h3>
+          <p className="soft">{would.note ?? "It counts within a second, in place of one that counts the same."}</p>
+          <LimitLastMonth last={would.last_month} />
+        </section>
+      )}
     >
       {(errorOf) => (
         <>
