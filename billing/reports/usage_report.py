@@ -15,7 +15,7 @@ from sqlmodel import col, func
 
 from billing.ledger.transactions import MEASURES
 from billing.periods import HOUR_MS, Calendar, PeriodWindow
-from billing.tables.ledger import RollupHour, UsageLine
+from billing.tables.ledger import HOUR_SUMS, RollupHour, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
 from core.sql.database import Database
@@ -47,15 +47,7 @@ COLUMNS = {
     GroupBy.MODEL: ("model", of_owner("model")),
     GroupBy.POOL: ("pool", of_owner("pool")),
 }
-SUMS = (
-    "requests",
-    "errors",
-    "input_uncached",
-    "input_cached",
-    "output_text",
-    "output_reasoning",
-    "amount_nano",
-)
+SUMS = HOUR_SUMS
 
 
 @dataclass

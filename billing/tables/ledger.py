@@ -1,12 +1,25 @@
 """Tables of the books: usage lines, rollups, and the ledger. Rows are added, never changed or deleted, except
 the head of a tenant's ledger, and the rollups, which can be made again from the lines."""
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKeyConstraint,
+    Index,
+    PrimaryKeyConstraint,
+    UniqueConstraint,
+)
 from sqlmodel import Field
 
 from core.sql.database import TableBase
 
 HASH_VERSION = 2  # 1 was before 0.1.0
+PAYER = ("project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
+HOUR_SUMS = (
+    *("requests", "errors"),
+    *("input_uncached", "input_cached", "output_text", "output_reasoning"),
+    "amount_nano",
+)
 
 
 class CostCenter(TableBase, table=True):
@@ -80,9 +93,13 @@ class UsageLine(TableBase, table=True):
 
 
 class RollupHour(TableBase, table=True):
-    """Sums of a tenant's lines by hour (UTC, of the request's end) and payer."""
+    """Sums of a tenant's lines by hour (UTC, of the request's end) and payer. Postgres has the sums in the
+    key's index too, where a month of a tenant lies side by side."""
 
-    __table_args__ = (Index("ix_rollup_hour_pool", "pool", "hour_ms"),)
+    __table_args__ = (
+        PrimaryKeyConstraint("tenant_id", "hour_ms", *PAYER, postgresql_include=HOUR_SUMS),
+        Index("ix_rollup_hour_pool", "pool", "hour_ms"),
+    )
 
     tenant_id: str = Field(primary_key=True)
     hour_ms: int = Field(primary_key=True, sa_type=BigInteger)
