@@ -17,8 +17,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.budgets.key_chains import KEY, chain_owners, named_keys, put_on_chains
 from billing.ledger.transactions import BilledRequest, Posting
-from billing.periods import FIRST_MS, LAST_MS, Period, PeriodWindow, window_at, zone_named
-from billing.tables.ledger import LedgerHead, UsageLine
+from billing.periods import FIRST_MS, HOUR_MS, LAST_MS, Period, PeriodWindow, window_at, zone_named
+from billing.tables.ledger import LedgerHead, RollupHour, UsageLine
 from billing.tables.limits import Budget
 from billing.tables.tenants import ApiKey, Tenant, UsageRow
 from billing.tables.wallets import BudgetSpent, BudgetWatermark
@@ -30,6 +30,12 @@ SCOPES: Mapping[str, Any] = {
     "key": func.coalesce(ApiKey.owner_key, UsageRow.key_id),
     "user": col(UsageRow.user_id),
     "model": col(UsageRow.model),
+}
+ROLLUP_SCOPES: Mapping[str, Any] = {
+    "project": col(RollupHour.project_id),
+    "key": func.coalesce(ApiKey.owner_key, RollupHour.key_id),
+    "user": col(RollupHour.user_id),
+    "model": col(RollupHour.model),
 }
 
 
@@ -244,6 +250,44 @@ async def sums_from_lines(
         for scope_id, key in ids.items():
             sums[key] = found.get(scope_id or tenant_id, 0)
     return sums
+
+
+async def unkept_sums(
+    session: AsyncSession, tenant_id: str, keys: Sequence[BudgetSum]
+) -> dict[BudgetSum, int]:
+    """These sums by the lines, which are read of owners alone who used anything since their windows began:
+    the rollups tell."""
+    idle: set[BudgetSum] = set()
+    for scope, start_ms in sorted({(each.counted.scope, each.window.start_ms) for each in keys}):
+        alike = [each for each in keys if (each.counted.scope, each.window.start_ms) == (scope, start_ms)]
+        used = await _used_since(
+            session, tenant_id, scope, start_ms, {each.counted.scope_id for each in alike}
+        )
+        idle |= {each for each in alike if each.counted.scope_id not in used}
+    return dict.fromkeys(idle, 0) | await sums_from_lines(
+        session, tenant_id, [key for key in keys if key not in idle]
+    )
+
+
+async def _used_since(
+    session: AsyncSession, tenant_id: str, scope: str, start_ms: int, ids: set[str]
+) -> set[str]:
+    """Those of these owners of a scope who have usage that ended since a time, or perhaps have: all, where
+    the rollups are behind the books."""
+    head = await session.get(LedgerHead, tenant_id)
+    if scope not in SCOPES or head is None or head.rolled_seq != head.line_seq:
+        return ids
+    owner = ROLLUP_SCOPES[scope]
+    statement: Any = select_columns(owner).where(
+        col(RollupHour.tenant_id) == tenant_id,
+        col(RollupHour.hour_ms) > start_ms - 2 * HOUR_MS,  # a request ends after it began; clocks differ
+        owner.in_(sorted(ids)),
+    )
+    if scope == KEY:
+        used = (col(ApiKey.tenant_id) == tenant_id) & (col(ApiKey.id) == col(RollupHour.key_id))
+        statement = statement.select_from(RollupHour).outerjoin(ApiKey, used)
+    rows: Sequence[Any] = (await (await session.connection()).execute(statement.distinct())).all()
+    return {str(row[0]) for row in rows}
 
 
 def spent_by_owner(tenant_id: str, scope: str, window: PeriodWindow) -> Any:

@@ -59,7 +59,7 @@ BUDGET_EDITORS = OVERRIDERS | ADMINS
 BUDGET_READERS = STAFF | PAYERS | {Role.VIEWER}
 MONEY_COUNTS = ("T:money:", "T:money~:", "T:moneys")
 TOLD = (*CONTROL, *MONEY_COUNTS)
-SPENDING = "usage_event usage_line api_key budget_spent budget_watermark ledger_head"
+SPENDING = "usage_event usage_line rollup_hour api_key budget_spent budget_watermark ledger_head"
 # What telling of a changed budget reads: its own spending, and what of limits is pushed to Redis.
 TOLD_READS = f"{SPENDING} tenant_user quota_policy plan wallet wallet_grant alert_target"
 TOLD_WRITES = "ledger_head budget_alert outbox"

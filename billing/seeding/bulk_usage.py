@@ -1,7 +1,7 @@
 """Books of seeded tenants, written at once: rows as a biller would have made them, by COPY. Of requests
 beyond those that are to be looked into, only their sums by the hour.
 
-Wallets and budgets learn nothing of it: for benches that read.
+Budgets' sums are kept of the windows that run; wallets learn nothing of it: for benches that read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,6 +25,7 @@ from billing.ledger.transactions import (
 from billing.periods import HOUR_MS
 from billing.prices.rating import Counts, rate
 from billing.seeding.bulk import write_records
+from billing.seeding.kept_budgets import keep_budgets
 from billing.seeding.refusal_rows import refusal_rows
 from billing.seeding.shapes import SeedShape, chance_of
 from billing.seeding.tenant_rows import UsageSource
@@ -132,6 +133,7 @@ async def write_bulk_usage(
         await write_records(db, {RollupHour: hours, RollupPrice: prices, RefusalHour: refused})
         async with db.transaction() as session:
             await upsert(session, [unwritten.head.model_dump()], LedgerHead)
+        await keep_budgets(db, source.tenant, shape.end_ms)
 
 
 def summed_requests(

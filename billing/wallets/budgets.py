@@ -23,6 +23,7 @@ from billing.budgets.spent import (
     row_key,
     spent_by_owner,
     sums_from_lines,
+    unkept_sums,
 )
 from billing.budgets.thresholds import budgets_reached, limit_at, store_alerts
 from billing.periods import Period, PeriodWindow
@@ -132,7 +133,7 @@ async def budget_standings(
 @dataclass(frozen=True)
 class _SpendingSums:
     """Sums of a tenant's budgets: the kept ones where they have all, else by the lines. `since_ms` None: none
-    are up to date; `kept`: of budgets of one; `began_ms`: when those for each began to be counted."""
+    are up to date; `kept`: of each budget of one; `began_ms`: when those for each began to be counted."""
 
     session: AsyncSession
     budgets: TenantBudgets
@@ -145,12 +146,13 @@ class _SpendingSums:
         cls, session: AsyncSession, budgets: TenantBudgets, wanted: Sequence[Budget], at_ms: int
     ) -> "_SpendingSums":
         tenant, since_ms = budgets.tenant_id, await kept_since(session, budgets.tenant_id)
-        if since_ms is None:
-            return cls(session, budgets, None, {}, {})
         of_one = [_sum_of(each, budgets.window_of(each.period, at_ms)) for each in wanted if _is_of_one(each)]
-        each = [budget for budget in wanted if not _is_of_one(budget)]
+        kept = {} if since_ms is None else await kept_sums(session, tenant, of_one)
+        # The others: nothing was posted in them since the budget was set.
+        kept |= await unkept_sums(session, tenant, [key for key in of_one if key not in kept])
+        each = [] if since_ms is None else [budget for budget in wanted if not _is_of_one(budget)]
         began_ms = {budget.id: await _counted_since(session, budget) for budget in each}
-        return cls(session, budgets, since_ms, await kept_sums(session, tenant, of_one), began_ms)
+        return cls(session, budgets, since_ms, kept, began_ms)
 
     async def amounts(
         self, budget: Budget, window: PeriodWindow, each_max: int
@@ -159,8 +161,6 @@ class _SpendingSums:
         tenant = self.budgets.tenant_id
         if _is_of_one(budget):
             key = _sum_of(budget, window)
-            if key not in self.kept:  # nothing was posted in it since the budget was set
-                return [(key.counted, (await sums_from_lines(self.session, tenant, [key]))[key])]
             return [(key.counted, self.kept[key])]
         most = each_max + len(self.budgets.budgets)
         if self.since_ms is not None and max(self.since_ms, self.began_ms[budget.id]) <= window.start_ms:

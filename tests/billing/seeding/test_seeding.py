@@ -45,17 +45,20 @@ async def test_books_that_are_written_at_once_are_as_posted_ones(
     database: Database, looked_into: float
 ) -> None:
     """The ledger has no fault where all requests have rows; else there are sums by the hour without lines.
-    They are of all requests."""
+    They are of all requests. Budgets' sums are kept."""
     seeded = await seed_settings(database, SMALL, lambda _: None)
     await write_bulk_usage(database, SMALL, seeded.sources, "default", looked_into)
     for source in seeded.sources:
         faults = (await verify_ledger(database, source.tenant)).faults
         assert (faults == []) is (looked_into == 1), faults
+        assert await budget_faults(database, source.tenant) == []
     async with database.engine.connect() as connection:
         asked = "SELECT sum(requests), (SELECT count(*) FROM usage_event) FROM rollup_hour"
         summed, posted = (await connection.execute(text(asked))).one()
         assert summed == SMALL.events
         assert abs(posted - SMALL.events * looked_into) <= SMALL.tenants
+        kept = await connection.execute(text("SELECT count(DISTINCT tenant_id) FROM budget_spent"))
+        assert kept.scalar_one() == SMALL.tenants
         refused = await connection.execute(text("SELECT count(DISTINCT tenant_id) FROM refusal_hour"))
         assert refused.scalar_one() == SMALL.tenants
 

@@ -6,6 +6,7 @@ from sqlalchemy import update
 
 from billing.posting.biller import post
 from billing.tables.limits import Budget
+from billing.tables.tenants import ApiKey, Project
 from billing.tables.wallets import BudgetWatermark
 from billing.tenants.tenancy import create_tenant
 from billing.usage import UsageOwner, encode
@@ -17,11 +18,14 @@ from tests.billing.events import an_event
 COST = 3_700  # of an_event(), in nano-USD
 
 
-async def open_budget(database: Database, tenant: str, id: str, scope: str, created_ms: int) -> None:
-    """A budget for each of a scope."""
+async def open_budget(
+    database: Database, tenant: str, id: str, scope: str, created_ms: int, of: str = ""
+) -> None:
+    """A budget for each of a scope, or of one."""
     facts: dict[str, Any] = {
         "id": id,
         "scope": scope,
+        "scope_id": of,
         "period": "day",
         "thresholds": [100],
         "created_ms": created_ms,
@@ -67,3 +71,37 @@ async def test_standings_are_the_lines_whether_sums_are_kept_or_not(database: Da
     await check("ann", "bob")
     await spend("cid")  # the first posting since the sums are behind
     await check("ann", "bob", "cid")
+
+
+async def test_budgets_in_which_nothing_was_posted_stand_at_what_was_used_before(database: Database) -> None:
+    """Of an owner who used nothing it is nothing; of one who did before the budget was set it is in the
+    lines, also where another's sum is kept, and of a key that was rotated from one that is used no more."""
+    tenant, now = (await create_tenant(database, "acme")).tenant_id, now_ms()
+    ann = UsageOwner(project="p1", key="k1", user="ann")
+    await open_budget(database, tenant, "each", "model", 0)
+    for name in ("first", "second"):
+        event = an_event(name, tenant, owner=ann, accepted_ms=now, ended_ms=now)
+        await post(database, "default", [encode(event)])
+    key = ApiKey(
+        tenant_id=tenant,
+        id="k1",
+        project_id="p1",
+        name="old",
+        prefix="k1",
+        secret_sha256="k1",
+        owner_key="k0",
+        scopes=["chat"],
+        priority_max="standard",
+        created_ms=0,
+    )
+    async with database.transaction() as session:
+        session.add(Project(tenant_id=tenant, id="p1", name="p1", created_ms=0))
+        await session.flush()
+        session.add(key)
+    asked = {"user": ("ann", "bob"), "project": ("p1", "p2"), "key": ("k0", "k9")}
+    for scope, ids in asked.items():
+        for id in ids:
+            await open_budget(database, tenant, f"of {id}", scope, now, id)
+    found = await budget_standings(database, tenant, now)
+    spent = {stands[0].counted.scope_id: stands[0].spent_nano for budget, stands in found if budget.scope_id}
+    assert spent == {"ann": 2 * COST, "p1": 2 * COST, "k0": 2 * COST, "bob": 0, "p2": 0, "k9": 0}
