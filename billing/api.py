@@ -105,12 +105,9 @@ from billing.tables.tenants import PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.edits import lock_settings
 from billing.tenants.erasure import held_events_of, is_erased, is_open, requests_of, wait_for_writers
 from billing.tenants.key_links import key_for_link
+from billing.tenants.key_rights import SCOPES, TENANT_USAGE_SCOPE, USAGE_SCOPE, USAGE_SCOPES
 from billing.tenants.keys import (
     KEY_REVOKED,
-    SCOPES,
-    TENANT_USAGE_SCOPE,
-    USAGE_SCOPE,
-    USAGE_SCOPES,
     Principal,
     authenticate_key,
     create_key,

@@ -1,6 +1,7 @@
 """Public interface of this package: what the console and `parley up` may import from the server."""
 
 from server.access.authentication import origin_allowed
+from server.access.key_origins import require_origin
 from server.access.rates import CallRates
 from server.http.app import POLICY, SecurityHeaders
 from server.http.call_limit import LimitedCalls
@@ -29,6 +30,7 @@ __all__ = [
     "origin_allowed",
     "refusal",
     "refused_reply",
+    "require_origin",
     "suspended",
     "unauthorized",
 ]

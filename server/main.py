@@ -28,6 +28,7 @@ from core.tasks import cancel_tasks
 from core.web import http
 from core.web.metrics import GATEWAY_PLACE, serving_metrics_async
 from server.access.authentication import ORIGIN_PROBLEM, origin_allowed
+from server.access.key_origins import page_origins
 from server.connection.effect_handlers import Caller
 from server.connection.gateway_connections import GatewayConnections
 from server.connection.registry import ConnectionRegistry
@@ -178,7 +179,7 @@ def application(context: GatewayContext, connections: GatewayConnections, health
             return
         scheme, _, token = socket.headers.get("authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
-        caller = Caller(address_of(socket.scope), bearer)
+        caller = Caller(address_of(socket.scope), bearer, page_origins(socket))
         connection = connections.accept(writer, subprotocol, caller)
         connection.start()
         writer.hand_over(connection)

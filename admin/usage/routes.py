@@ -50,6 +50,7 @@ from server.api import (
     json_reply,
     not_a_key,
     refusal,
+    require_origin,
     suspended,
     unauthorized,
 )
@@ -131,6 +132,7 @@ class UsageRoutes:
             problem = unauthorized(not_a_key(token)).refusal
             raise Refused(self._rates.failed(address_of(request.scope), "bearer", problem))
         self._rates.known(principal)
+        require_origin(request, principal)
         if principal.fixed_user:
             raise _forbidden("usage is for services to read: this key is one user's")
         if TENANT_USAGE_SCOPE in principal.scopes:

@@ -26,7 +26,7 @@ UNKNOWN = ""  # value of `was` that was not read
 HASHED = frozenset(
     {
         *("name", "code", "note", "address", "secret", "secret_sha256", "idempotency_key", "author"),
-        *("email", "password_hash", "totp_hidden", "code_sha256", "token_sha256"),
+        *("origins", "email", "password_hash", "totp_hidden", "code_sha256", "token_sha256"),
         *("document", "reason"),  # of a safety policy
     }
 )

@@ -34,6 +34,7 @@ def keys_command() -> None:
         "project": {"show_default": True},
         "shared": {"names": ["--users-optional"]},
         "scopes": {"names": ["--scope"]},
+        "origins": {"names": ["--origin"]},
         "expires": {"type": TIME, "help": "As 2027-01-31T00:00:00Z."},
     },
 )
@@ -78,9 +79,24 @@ def show_key_command(ask: NameKey, how: CommandTerms) -> None:
 
 
 @keys_command.command("edit")
-@asks(keys.edit_key, arguments=KEY, options={"scopes": {"names": ["--scope"]}})
-def edit_key_command(ask: EditKey, how: CommandTerms) -> None:
-    """Give KEY (its id or prefix) another name, or other scopes. Its secret stays as it is."""
+@asks(
+    keys.edit_key,
+    arguments=KEY,
+    options={
+        "scopes": {"names": ["--scope"]},
+        "origins": {
+            "names": ["--origin"],
+            "help": "All pages that may use it from now on. Several: once each.",
+        },
+    },
+)
+@click.option("--any-origin", is_flag=True, help="Any page and program may use it from now on.")
+def edit_key_command(ask: EditKey, how: CommandTerms, any_origin: bool) -> None:
+    """Give KEY (its id or prefix) another name, other scopes or other origins. Its secret stays as it is."""
+    if any_origin:
+        if ask.origins is not msgspec.UNSET:
+            raise click.UsageError("name --origin or --any-origin, not both")
+        ask = msgspec.structs.replace(ask, origins=[])
     show(facts_of(answered(keys.edit_key, ask, how), how.as_json), how.as_json)
 
 
@@ -136,6 +152,7 @@ def _lines(listed: Sequence[ListedKey]) -> list[dict[str, Any]]:
             "user": key.user,
             "shared": "shared" if key.shared else "",
             "scopes": key.scopes,
+            "origins": key.origins,
             "created": key.created,
             "expires": key.expires,
             "last_used": key.last_used,

@@ -16,7 +16,8 @@ from core.sql.database import Database
 
 
 class ApiKeyFacts(msgspec.Struct, frozen=True):
-    """A key. `user`: the name of whom it is bound to; empty: it names users itself."""
+    """A key. `user`: the name of whom it is bound to; empty: it names users itself. `origins`: of the web
+    pages that may use it, and nothing else may; empty: any page and program."""
 
     key: str
     prefix: str
@@ -31,6 +32,7 @@ class ApiKeyFacts(msgspec.Struct, frozen=True):
     expires: str | None
     revoked: str | None
     rotated_from: str | None
+    origins: list[str]
 
     @classmethod
     def of(cls, row: ApiKey, users: Mapping[str, str]) -> "ApiKeyFacts":
@@ -49,6 +51,7 @@ class ApiKeyFacts(msgspec.Struct, frozen=True):
             expires=iso_time(row.expires_ms),
             revoked=iso_time(row.revoked_ms),
             rotated_from=row.rotated_from,
+            origins=row.origins or [],
         )
 
 

@@ -22,7 +22,8 @@ from billing.reports.key_use import requests_of_late
 from billing.tables.tenants import ApiKey
 from billing.tenants import keys, tenancy
 from billing.tenants.key_links import key_for_link
-from billing.tenants.keys import USAGE_SCOPES, find_key, no_such_key
+from billing.tenants.key_rights import USAGE_SCOPES
+from billing.tenants.keys import find_key, no_such_key
 from billing.tenants.sign_in_links import make_link_code
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
@@ -75,6 +76,13 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
             "usage API, usage:read:tenant: of all projects."
         ),
     ] = msgspec.field(default_factory=lambda: [KeyScope.CHAT])
+    origins: Annotated[
+        list[str],
+        Meta(
+            description="Web pages that may use it, like https://app.example.com or https://*.example.com. "
+            "Several: once each. By default any page and program may; with one, nothing but these pages."
+        ),
+    ] = msgspec.field(default_factory=list[str])
     priority_max: Priority = Priority.INTERACTIVE
     expires: Annotated[Instant | None, Meta(description="By default a key does not expire.")] = None
 
@@ -98,6 +106,10 @@ class EditKey(NameKey, frozen=True, kw_only=True):
     name: Annotated[str | UnsetType, Meta(description="What the key is for.")] = UNSET
     scopes: Annotated[
         list[KeyScope] | UnsetType, Meta(description="All that it may from now on. Several: once each.")
+    ] = UNSET
+    origins: Annotated[
+        list[str] | UnsetType,
+        Meta(description="All pages that may use it from now on; none: any page and program."),
     ] = UNSET
 
 
@@ -147,12 +159,14 @@ async def create_key(change: Change, ask: CreateKey) -> NewKey:
         project.id,
         name=ask.name,
         scopes=ask.scopes,
+        origins=ask.origins,
         user=ask.user,
         shared=ask.shared,
         priority_max=ask.priority_max,
         expires_ms=None if ask.expires is None else int(ask.expires.timestamp() * 1000),
         keys_max=change.settings.keys_per_tenant_max,
         users_max=change.settings.users_per_tenant_max,
+        origins_max=change.settings.origins_per_key_max,
     )
     return NewKey(Secret(secret), await facts_of_key(change.db, row))
 
@@ -200,7 +214,8 @@ async def show_key(look: Look, ask: NameKey) -> ShownKey:
     uses=Uses(reads="tenant_user", writes=f"tenant api_key {AUDIT}", keys=CONTROL),
 )
 async def edit_key(change: Change, ask: EditKey) -> ApiKeyFacts:
-    """Give a key another name, or other scopes, which count from its next call on. Its secret stays."""
+    """Give a key another name, other scopes or other origins; they count from its next call on, and its open
+    connections from pages that are not listed any more are closed. Its secret stays."""
     from billing.tenants.key_edits import write_key_edit  # a list of keys does without
 
     owner = (await change.tenant(ask.tenant)).tenant_id
@@ -209,7 +224,9 @@ async def edit_key(change: Change, ask: EditKey) -> ApiKeyFacts:
     scopes = None if ask.scopes is UNSET else ask.scopes
     _check_money(change, [*old.scopes, *(scopes or ())])
     name = None if ask.name is UNSET else ask.name
-    row = await write_key_edit(change.db, owner, old.id, name, scopes)
+    origins = None if ask.origins is UNSET else ask.origins
+    most = change.settings.origins_per_key_max
+    row = await write_key_edit(change.db, owner, old.id, name, scopes, origins, most)
     change.after(tenancy.tell_access, owner)
     return await facts_of_key(change.db, row)
 
@@ -266,10 +283,11 @@ async def link_key(change: Change, ask: LinkKey) -> SignInAddress:
     owner = (await change.tenant(ask.tenant)).tenant_id
     users_max = change.settings.users_per_tenant_max
     row, whom = await key_for_link(change.db, owner, ask.key, ask.user, users_max)
+    address = (ask.url or gateway_url(change.settings)).rstrip("/")
+    _check_page(row, address)
     code = ""
     if not change.terms.dry_run:  # a code works whatever is rolled back
         code = make_link_code(change.settings.keyring, owner, row.id, whom, change.now_ms())
-    address = (ask.url or gateway_url(change.settings)).rstrip("/")
     return SignInAddress(Secret(f"{address}/#c={code}"))
 
 
@@ -277,6 +295,18 @@ def _check_money(change: Change, scopes: Sequence[str]) -> None:
     """Raise Refused where a developer would have a key that tells what is spent: their role does not."""
     if change.who.role is Role.DEVELOPER and not USAGE_SCOPES.isdisjoint(scopes):
         raise forbidden("a key that reads usage is your tenant's admin's to make and to rotate")
+
+
+def _check_page(row: ApiKey, address: str) -> None:
+    """Raise Refused where the page of this address may not use the key: its link would sign nobody in."""
+    from core.network.origins import checked_origin, is_listed  # a list of keys does without
+
+    origin = checked_origin("/".join(address.split("/", 3)[:3]), "url") if row.origins else ""
+    if row.origins and not is_listed(origin, row.origins):
+        message = (
+            f"pages of {origin} may not use pk_{row.prefix}: list it among the key's origins, or name another"
+        )
+        raise bad_request(message, field="url")
 
 
 async def _key(db: Database, tenant_id: str, named: str) -> ApiKey:

@@ -131,7 +131,7 @@ class TenantUser(TableBase, table=True):
 class ApiKey(TableBase, table=True):
     """A key. Only the SHA-256 of its secret is kept. `user_id` empty: a service key; `shared`: its tickets
     need not name a user. `owner_key`: the first key of its chain of rotations, which owns what belongs to any
-    key of the chain."""
+    key of the chain. `origins`: of the web pages that may use it; None: anything may."""
 
     __table_args__ = (
         UniqueConstraint("prefix", name="uq_api_key_prefix"),
@@ -161,6 +161,7 @@ class ApiKey(TableBase, table=True):
     expires_ms: int | None = Field(default=None, sa_type=BigInteger)
     revoked_ms: int | None = Field(default=None, sa_type=BigInteger)
     rotated_from: str | None = None
+    origins: list[str] | None = Field(default=None, sa_type=JSON(none_as_null=True))
 
 
 class PriceBook(TableBase, table=True):

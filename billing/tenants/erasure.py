@@ -204,7 +204,7 @@ async def _erase(session: AsyncSession, user: TenantUser) -> str:
     await _erase_labels(session, tenant, col(UsageRow.user_id) == user.id)
     await _erase_tags(session, tenant, user.id)
     await _set(session, ApiKey, tenant, _open_keys(user.id), revoked_ms=now)
-    await _set(session, ApiKey, tenant, col(ApiKey.user_id) == user.id, name="")
+    await _set(session, ApiKey, tenant, col(ApiKey.user_id) == user.id, name="", origins=None)
     sessions = (col(BrowserSession.tenant_id) == tenant, col(BrowserSession.user_id) == user.id)
     await session.exec(delete(BrowserSession).where(*sessions))
     if id != user.id:
@@ -291,7 +291,7 @@ async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     await _erase_tags(session, id, None)
     await session.exec(delete(TagKey).where(col(TagKey.tenant_id) == id))
     await session.exec(delete(ReportSchedule).where(col(ReportSchedule.tenant_id) == id))
-    await _set(session, ApiKey, id, None, name="")
+    await _set(session, ApiKey, id, None, name="", origins=None)
     await _set(session, ApiKey, id, col(ApiKey.revoked_ms).is_(None), revoked_ms=now_ms())
     await _set(session, AlertTarget, id, None, address="", secret="")
     await _set(session, AlertTarget, id, col(AlertTarget.ended_ms).is_(None), ended_ms=now_ms())

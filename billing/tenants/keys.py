@@ -20,6 +20,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser
 from billing.tenants.edits import lock_settings
+from billing.tenants.key_rights import DEFAULT_SCOPES, ORIGINS_MAX, RIGHTS, checked_origins, checked_scopes
 from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, publish_news
 from billing.tenants.users import USERS_MAX, name_user
 from core.clock import now_ms
@@ -31,11 +32,6 @@ from core.redis.client import RedisClient
 from core.sql.database import Database
 from core.sql.selects import select_columns
 
-USAGE_SCOPE, TENANT_USAGE_SCOPE = "usage:read", "usage:read:tenant"
-USAGE_SCOPES = frozenset({USAGE_SCOPE, TENANT_USAGE_SCOPE})  # for services: no user, ticket or browser has it
-SCOPES = frozenset({"chat", "requests:read", "requests:cancel"}) | USAGE_SCOPES
-DEFAULT_SCOPES = ("chat",)
-RIGHTS = {"tenant_id", "project_id", "name", "user_id", "shared", "scopes", "priority_max", "expires_ms"}
 KEYS_MAX: int = Settings.model_fields["keys_per_tenant_max"].default
 KEY_REVOKED = "key_revoked"
 NO_DIGEST = "0" * 64  # the digest that an unknown prefix is compared with
@@ -47,7 +43,7 @@ class Principal:
     """The authenticated caller. `fixed_user`: the caller is always `user`; else it is a service key, which
     names users. `owner_key`: the first key in `key`'s chain of rotations, which owns what belongs to a
     service key. `shared`: the key's tickets need not name a user. `session`: the signed-in browser's.
-    `regex`: its tenant may ask for patterns.
+    `origins`: of the web pages that may use it, none: anything may. `regex`: its tenant may ask for patterns.
 
     `access_ends_ms` is Unix ms, None: without end."""
 
@@ -65,6 +61,7 @@ class Principal:
     regex: bool = True
     shows_costs: bool = False
     cache_by_owner: bool = False
+    origins: tuple[str, ...] = ()
 
     @property
     def sees_amounts(self) -> bool:
@@ -89,19 +86,22 @@ async def create_key(
     *,
     name: str = "",
     scopes: Sequence[str] = DEFAULT_SCOPES,
+    origins: Sequence[str] = (),
     user: str = "",
     shared: bool = False,
     priority_max: str = PRIORITIES[0],
     expires_ms: int | None = None,
     keys_max: int = KEYS_MAX,
     users_max: int = USERS_MAX,
+    origins_max: int = ORIGINS_MAX,
 ) -> tuple[ApiKey, str]:
     """Create a key; return it and its secret, which is stored nowhere: show it once. `user` binds the key to
-    one user; `shared`: the tickets of a service key need not name one.
+    one user; `shared`: the tickets of a service key need not name one; `origins`: of the pages that may use
+    it.
 
     Raises Refused where a fact is invalid, the tenant, project or user is closed, or the tenant has
     `keys_max` working keys."""
-    scopes = checked_scopes(scopes, user)
+    scopes, origins = checked_scopes(scopes, user), checked_origins(origins, origins_max)
     check_priority(priority_max)
     name = checked_name("key", name, "name") if name else ""
     user = checked_user(user) if user else ""
@@ -116,6 +116,7 @@ async def create_key(
         user_id=user,
         shared=shared,
         scopes=scopes,
+        origins=origins or None,
         priority_max=priority_max,
         expires_ms=expires_ms,
     )
@@ -130,18 +131,6 @@ async def create_key(
     except IntegrityError as error:
         raise bad_request("there is no such project") from error
     return draft, secret
-
-
-def checked_scopes(scopes: Sequence[str], user: str) -> list[str]:
-    """What a key may, each once. `user`: whom it is bound to. Raises Refused. Pure."""
-    no_scopes = sorted(set(scopes) - SCOPES)
-    if no_scopes or not scopes:
-        named = repr(no_scopes[0]) if no_scopes else "(none)"
-        raise bad_request(f"unknown scope {named}: choose from {', '.join(sorted(SCOPES))}", field="scopes")
-    if user and not USAGE_SCOPES.isdisjoint(scopes):
-        message = "usage is for services to read: a key of one user has no scope usage:read"
-        raise bad_request(message, field="scopes")
-    return sorted(set(scopes))
 
 
 async def list_keys(db: Database, tenant_id: str) -> Sequence[ApiKey]:
@@ -346,6 +335,7 @@ def principal_of_grant(found: Any) -> Principal | None:
         regex=found.tenant_regex,
         shows_costs=found.shows_costs,
         cache_by_owner=found.cache_by_owner,
+        origins=tuple(found.origins or ()),
     )
 
 

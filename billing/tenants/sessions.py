@@ -17,8 +17,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import ApiKey
+from billing.tenants.key_rights import DEFAULT_SCOPES
 from billing.tenants.keys import (
-    DEFAULT_SCOPES,
     Principal,
     grants,
     is_suspended_grant,

@@ -17,6 +17,8 @@ class BillingSettings(SettingsPart):
     # Tenants
     keys_per_tenant_max: Some = 1_000
     """API keys of one tenant that are neither revoked nor expired."""
+    origins_per_key_max: Some = 20
+    """Origins of web pages that one API key may be restricted to."""
     projects_per_tenant_max: Some = 1_000
     """Open projects of one tenant."""
     users_per_tenant_max: Some = 100_000

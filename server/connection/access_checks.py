@@ -11,6 +11,7 @@ from core.clock import now_ms
 from core.errors import Refusal
 from server.access.authentication import Authenticator
 from server.access.closed_users import ClosedUsers
+from server.access.key_origins import origin_refusal
 from server.connection.registry import OpenSocket
 from server.protocol.codes import CloseCode, ErrorCode, suspended
 from server.session.events import AccessChanged
@@ -34,9 +35,10 @@ async def recheck_access(
             await _check(closed_users, who, proof, fresh, refused)
 
 
-async def has_ended(auth: Authenticator, principal: Principal) -> bool:
-    """True where access ended while the caller was being let in: news of that found no connection yet."""
-    return await auth.standing(*proof_of(principal), principal.user) is None
+async def present_access(auth: Authenticator, principal: Principal) -> Principal | None:
+    """The access of a caller who is being let in, looked up once more, as news of a change found no
+    connection yet; None where it has ended."""
+    return await auth.standing(*proof_of(principal), principal.user)
 
 
 def end_all(connected: Sequence[OpenSocket], news: ControlNews) -> None:
@@ -71,6 +73,9 @@ async def _check(
         return
     if fresh is None:
         _end(who)
+        return
+    if (foreign := origin_refusal(fresh, who.origins)) is not None:
+        who.order_close(CloseCode.FORBIDDEN, ErrorCode.FORBIDDEN, foreign.message)
         return
     # A user that a key or a session is fixed to was looked up with it; one who came by a ticket was not.
     by_ticket = before.fixed_user and not fresh.fixed_user

@@ -63,6 +63,7 @@ class Connection:
     ) -> None:
         self.id = id
         self.address = caller.address
+        self.origins = caller.origins
         self.principal: Principal | None = None
         self._settings = settings
         self._registry = registry

@@ -40,10 +40,12 @@ repeated = RepeatedWarning(log)
 
 @dataclass(frozen=True)
 class Caller:
-    """The opener of a socket, as the upgrade shows it: address, and token or an empty text."""
+    """The opener of a socket, as the upgrade shows it: address, token or an empty text, and its page's origin
+    (see `page_origins`)."""
 
     address: str
     bearer: str
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from core.observability.telemetry import logger
 from core.redis.client import RedisClient
 from server.access.authentication import Authenticator
 from server.access.authorization import owner_of
+from server.access.key_origins import origin_refusal
 from server.access.rates import CallRates
 from server.connection import access_checks
 from server.connection.access_checks import access_ms
@@ -86,6 +87,8 @@ class Handshake:
             refused = refusal(ErrorCode.UNAUTHORIZED, "this token is not good for this session")
             self._rates.failed(socket.address, "auth", refused)
             raise Refused(refused)
+        if (refused := origin_refusal(fresh, socket.origins)) is not None:
+            raise Refused(refused)
         socket.principal = fresh
         return Reauthenticated(access_ms(fresh))
 
@@ -109,11 +112,14 @@ class Handshake:
             refused = self._rates.failed(socket.address, "hello", refusal(ErrorCode.UNAUTHORIZED, problem))
             return HelloRefused(refused, HELLO_REFUSED[ErrorCode(refused.code)])
         socket.principal = principal  # did any news come before?
-        if await access_checks.has_ended(self._auth, principal):
+        fresh = await access_checks.present_access(self._auth, principal)
+        if fresh is None:
             if await self._auth.is_suspended_proof(*access_checks.proof_of(principal)):
                 return HelloRefused(suspended(), CloseCode.SUSPENDED)
             ended = refusal(ErrorCode.UNAUTHORIZED, self._auth.problem_of(token))
             return HelloRefused(ended, HELLO_REFUSED[ErrorCode.UNAUTHORIZED])
+        if (refused := origin_refusal(fresh, socket.origins)) is not None:
+            return HelloRefused(refused, HELLO_REFUSED[ErrorCode.FORBIDDEN])
         return principal
 
     async def _take_over(self, principal: Principal, connection: str, shown: str | None) -> SessionRecord:

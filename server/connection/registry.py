@@ -20,6 +20,7 @@ class OpenSocket(Protocol):
 
     id: str
     address: str
+    origins: tuple[str, ...]  # of the page that opened it
     principal: Principal | None
 
     def order_close(self, code: CloseCode, reason: ErrorCode | None = None, message: str = "") -> None:

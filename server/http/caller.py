@@ -8,6 +8,7 @@ from core.network.addresses import address_of
 from core.web.cookies import read_cookie
 from server.access import history_passes, tickets
 from server.access.authentication import KEY_PROBLEM, ORIGIN_PROBLEM, origin_allowed
+from server.access.key_origins import require_origin
 from server.context import GatewayContext
 from server.http.replies import remember_caller, unauthorized
 from server.protocol.codes import ErrorCode, refusal, suspended
@@ -27,10 +28,11 @@ SIGNED_OUT_PROBLEM = (
 
 async def caller(request: Request, context: GatewayContext) -> Principal:
     """The caller's principal. Raises Refused: unauthorized, forbidden where a cookie comes from another
-    site's page, or rate_limited."""
+    site's page or a key from a page that may not use it, or rate_limited."""
     principal = await _caller(request, context)
     remember_caller(request, principal)
     context.rates.known(principal)
+    require_origin(request, principal, by_cookie=bearer_of(request) is None)
     return principal
 
 
@@ -47,6 +49,7 @@ async def reader(request: Request, context: GatewayContext) -> Principal:
         raise failed(request, context, "history", "this pass is wrong or over: get a new one with a ticket")
     remember_caller(request, principal)
     context.rates.known(principal)
+    require_origin(request, principal)
     if request.method not in SAFE_METHODS and history_passes.WRITE_SCOPE not in principal.scopes:
         problem = 'this pass only reads: get one with a ticket that has `history: "write"`'
         raise Refused(refusal(ErrorCode.FORBIDDEN, problem))

@@ -13,6 +13,7 @@ from core.observability.telemetry import logger
 from core.web.cookies import drop_cookie, read_cookie, set_cookie
 from server.access.authentication import KEY_PROBLEM
 from server.access.authorization import CHAT_SCOPE
+from server.access.key_origins import require_origin
 from server.context import GatewayContext
 from server.http.caller import CODE_PROBLEM, COOKIE, caller, failed, require_own_origin
 from server.http.fields import only_fields
@@ -54,6 +55,7 @@ class SessionRoutes:
         if principal is None:
             shown, problem = ("code", CODE_PROBLEM) if key is None else ("key", KEY_PROBLEM)
             raise failed(request, self._context, shown, problem)
+        require_origin(request, principal)
         _check_chats(principal)
         if key is not None:  # a code is good once, and an operator made it
             self._context.rates.signed_in(principal)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from core.errors import Refusal
 from engine.api import Entry
-from server.protocol.codes import CloseCode
+from server.protocol.codes import HELLO_REFUSED, CloseCode, ErrorCode
 from server.protocol.context_use import TurnFacts
 from server.protocol.flags import SentFlag
 from server.protocol.messages import ClientMessage, QuotaLeft
@@ -175,6 +175,11 @@ class AuthRefused:
     """The fresh token is refused."""
 
     refusal: Refusal
+
+    @property
+    def close(self) -> CloseCode:
+        """The code by which a token that is no good ends its session."""
+        return HELLO_REFUSED.get(ErrorCode(self.refusal.code), CloseCode.AUTH_INVALID)
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class Session:
                 self._access.granted(now, event.access_ms)
                 return []
             case ev.AuthRefused():
-                return self._auth_refused(event.refusal)
+                return self._auth_refused(event)
             case ev.TimerFired():
                 return self._timer(now)
             case ev.DrainStarted():
@@ -187,12 +187,10 @@ class Session:
 
     # Opening and closing
 
-    def _auth_refused(self, refused: Refusal) -> list[fx.Effect]:
+    def _auth_refused(self, event: ev.AuthRefused) -> list[fx.Effect]:
         """Handle a refused token: a wrong one ends the session; one that was not checked may come again."""
-        error = _error(refused, "auth")
-        suspended = refused.code == ErrorCode.ACCOUNT_SUSPENDED
-        code = CloseCode.SUSPENDED if suspended else CloseCode.AUTH_INVALID
-        return [error] if refused.retry else self._close(code, error)
+        error = _error(event.refusal, "auth")
+        return [error] if event.refusal.retry else self._close(event.close, error)
 
     def _opened(self, event: ev.Opened | ev.HelloRefused, now: float) -> list[fx.Effect]:
         if isinstance(event, ev.HelloRefused):

@@ -125,6 +125,7 @@ def _people() -> None:
         *numbers("created_ms"),
         *maybe_numbers("expires_ms", "revoked_ms"),
         *maybe_texts("rotated_from"),
+        sa.Column("origins", sa.JSON()),
         sa.UniqueConstraint("prefix", name="uq_api_key_prefix"),
         sa.UniqueConstraint("tenant_id", "rotated_from", name="uq_api_key_successor"),
         sa.ForeignKeyConstraint(

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from billing.api import KEY_REVOKED, SESSION_ENDED, ControlNews, Principal
-from server.connection.access_checks import access_ms, end_all, has_ended, recheck_access
+from server.connection.access_checks import access_ms, end_all, present_access, recheck_access
 from server.protocol.codes import CloseCode
 from server.session.events import AccessChanged, Event
 from tests.support.watch import StubClock
@@ -23,6 +23,7 @@ class CheckedPeer:
     principal: Principal | None
     id: str = "c"
     address: str = ""
+    origins: tuple[str, ...] = ()
     closes: list[tuple[int, str, str]] = field(default_factory=list[tuple[int, str, str]])
     heard: list[Event] = field(default_factory=list[Event])
 
@@ -90,10 +91,10 @@ async def test_each_proof_is_looked_up_once():
     auth.asked.clear()
     await recheck(auth, peers)
     assert len(auth.asked) == 3
-    assert await has_ended(cast(Any, auth), ANN) is False
+    assert await present_access(cast(Any, auth), ANN) is KEY
     assert auth.asked[-1] == ("t1", "k1", "", "ann")
     auth.found = None
-    assert await has_ended(cast(Any, auth), ANN) is True
+    assert await present_access(cast(Any, auth), ANN) is None
 
 
 @pytest.mark.parametrize(
