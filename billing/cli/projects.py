@@ -9,13 +9,15 @@ from billing.cli.run_command import show, show_table
 from billing.operations import projects
 from billing.operations.projects import (
     ChargeProject,
+    CloseCostCenter,
     CreateCostCenter,
     CreateProject,
     ListOfTenant,
+    NameCostCenter,
     NameProject,
 )
 
-PROJECT = ("project",)
+PROJECT, CENTER = ("project",), ("cost_center",)
 TIME = click.DateTime(["%Y-%m-%dT%H:%M:%S%z"])
 
 
@@ -91,3 +93,20 @@ def list_cost_centers_command(ask: ListOfTenant, how: CommandTerms) -> None:
     """A tenant's cost centers by code."""
     rows = [facts_of(each, how.as_json) for each in all_pages(projects.list_cost_centers, ask, how)]
     show_table(rows, how.as_json, "there are no cost centers")
+
+
+@cost_centers_command.command("close")
+@asks(projects.close_cost_center, arguments=CENTER)
+def close_cost_center_command(ask: CloseCostCenter, how: CommandTerms) -> None:
+    """Close COST_CENTER (code or id): no project is charged to it any more, and reports keep what was.
+
+    Projects that it pays for are named, or charged to --move-to from now on.
+    """
+    show(facts_of(answered(projects.close_cost_center, ask, how), how.as_json), how.as_json)
+
+
+@cost_centers_command.command("reopen")
+@asks(projects.reopen_cost_center, arguments=CENTER)
+def reopen_cost_center_command(ask: NameCostCenter, how: CommandTerms) -> None:
+    """Let projects be charged to COST_CENTER (code or id) again."""
+    show(facts_of(answered(projects.reopen_cost_center, ask, how), how.as_json), how.as_json)

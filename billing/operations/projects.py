@@ -23,6 +23,8 @@ WRITES_PROJECT = Uses(writes=f"tenant project {AUDIT}", keys=CONTROL)
 
 ProjectName = Annotated[str, Meta(description="The project's name or id.")]
 
+CenterName = Annotated[str, Meta(description="The cost center's code or id.")]
+
 
 class CreateProject(msgspec.Struct, frozen=True, kw_only=True):
     """A new project."""
@@ -50,7 +52,7 @@ class ListOfTenant(ListQuestion, frozen=True, kw_only=True):
 class ChargeProject(NameProject, frozen=True, kw_only=True):
     """Which project is charged to what, from when on."""
 
-    cost_center: Annotated[str, Meta(description="The cost center's code or id.")]
+    cost_center: CenterName
     start: Annotated[Annotated[datetime, Meta(tz=True)] | None, Meta(description="By default now.")] = None
 
 
@@ -60,6 +62,22 @@ class CreateCostCenter(msgspec.Struct, frozen=True, kw_only=True):
     tenant: TenantName
     code: Annotated[str, Meta(description="The tenant's own name for it.")]
     name: Annotated[str, Meta(description="What it is.")] = ""
+
+
+class NameCostCenter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cost center of which tenant."""
+
+    tenant: TenantName
+    cost_center: CenterName
+
+
+class CloseCostCenter(NameCostCenter, frozen=True, kw_only=True):
+    """Which cost center ends, and which one pays in its place."""
+
+    move_to: Annotated[
+        str,
+        Meta(description="The code or id of the cost center that pays for its projects from now on."),
+    ] = ""
 
 
 class ProjectFacts(msgspec.Struct, frozen=True):
@@ -107,6 +125,15 @@ class CostCenterFacts(msgspec.Struct, frozen=True):
     def of(cls, row: CostCenter) -> "CostCenterFacts":
         """The facts of a row."""
         return cls(row.id, row.code, row.name, iso_time(row.created_ms), iso_time(row.closed_ms))
+
+
+class ClosedCostCenter(msgspec.Struct, frozen=True):
+    """A cost center that was closed. `moved`: the names of the projects that another one pays for now."""
+
+    cost_center: str
+    code: str
+    closed: str | None
+    moved: list[str]
 
 
 @operation(
@@ -190,9 +217,7 @@ async def charge_project(change: Change, ask: ChargeProject) -> ProjectCharge:
     What was charged before stays where it was."""
     owner = (await change.tenant(ask.tenant)).tenant_id
     project = await _project(change.db, owner, ask.project)
-    center = await cost_centers.find_cost_center(change.db, owner, ask.cost_center)
-    if center is None:
-        raise cost_centers.no_such_cost_center(ask.cost_center, owner)
+    center = await _cost_center(change, owner, ask.cost_center, "cost_center")
     from_ms = None if ask.start is None else int(ask.start.timestamp() * 1000)
     row = await cost_centers.charge_project_to(change.db, owner, project.id, center.id, from_ms)
     return ProjectCharge(project.name, center.code, iso_time(row.valid_from_ms))
@@ -227,6 +252,49 @@ async def list_cost_centers(look: Look, ask: ListOfTenant) -> ListedPage[CostCen
     return await listed_page(look, ask, statement, col(CostCenter.code), CostCenterFacts.of)
 
 
+@operation(
+    "cost_centers.close",
+    "POST /tenants/{tenant}/cost-centers/{cost_center}/close",
+    may=PROJECT_EDITORS,
+    audit="cost_center.close project.move",
+    reason=True,
+    uses=Uses(reads="project", writes=f"tenant cost_center project_cost_center {AUDIT}"),
+)
+async def close_cost_center(change: Change, ask: CloseCostCenter) -> ClosedCostCenter:
+    """Close a cost center: no project is charged to it any more, and reports keep what was.
+
+    Projects that it pays for are named, or charged to another one from now on."""
+    center = await _cost_center(change, ask.tenant, ask.cost_center, "cost_center")
+    heir = await _cost_center(change, ask.tenant, ask.move_to, "move_to") if ask.move_to else None
+    heir_id = heir.id if heir is not None else ""
+    moved = await cost_centers.close_cost_center(change.db, center.tenant_id, center.id, heir_id)
+    row = await _cost_center(change, ask.tenant, center.id, "cost_center")
+    return ClosedCostCenter(row.id, row.code, iso_time(row.closed_ms), moved)
+
+
+@operation(
+    "cost_centers.reopen",
+    "POST /tenants/{tenant}/cost-centers/{cost_center}/reopen",
+    may=PROJECT_EDITORS,
+    audit="cost_center.reopen",
+    reason=True,
+    uses=Uses(writes=f"tenant cost_center {AUDIT}"),
+)
+async def reopen_cost_center(change: Change, ask: NameCostCenter) -> CostCenterFacts:
+    """Let projects be charged to a closed cost center again."""
+    center = await _cost_center(change, ask.tenant, ask.cost_center, "cost_center")
+    await cost_centers.reopen_cost_center(change.db, center.tenant_id, center.id)
+    return CostCenterFacts.of(await _cost_center(change, ask.tenant, center.id, "cost_center"))
+
+
+async def _cost_center(change: Change, tenant: str, named: str, field: str) -> CostCenter:
+    owner = (await change.tenant(tenant)).tenant_id
+    center = await cost_centers.find_cost_center(change.db, owner, named)
+    if center is None:
+        raise cost_centers.no_such_cost_center(named, owner, field)
+    return center
+
+
 async def _set_closed(change: Change, ask: NameProject, closed: bool) -> ProjectFacts:
     owner = (await change.tenant(ask.tenant)).tenant_id
     project = await _project(change.db, owner, ask.project)
@@ -250,4 +318,6 @@ OPERATIONS = (
     charge_project,
     create_cost_center,
     list_cost_centers,
+    close_cost_center,
+    reopen_cost_center,
 )

@@ -5,17 +5,20 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.tables.ledger import CostCenter, ProjectCostCenter
+from billing.tables.tenants import Project
 from billing.tenants.edits import lock_settings
 from core.clock import now_ms
-from core.errors import Refused, bad_request, see, unknown
+from core.errors import Refused, bad_request, see, see_help, unknown
 from core.ids import uuid7
 from core.names import checked_name
 from core.sql.database import Database, id_first
 
 CODE_MAX = 64
+NAMED_MAX = 5  # projects that a refusal names
 
 
 async def create_cost_center(db: Database, tenant_id: str, code: str, name: str = "") -> CostCenter:
@@ -33,15 +36,16 @@ async def create_cost_center(db: Database, tenant_id: str, code: str, name: str 
             await record(session, tenant_id, "cost_center.create", center.id, None, center)
     except IntegrityError as error:
         raise bad_request(
-            f"there is a cost center {code!r} already, or no such tenant", field="code"
+            f"there is a cost center {code!r} already (a closed one can be reopened), or no such tenant",
+            field="code",
         ) from error
     return center
 
 
-def no_such_cost_center(named: str, tenant_id: str) -> Refused:
+def no_such_cost_center(named: str, tenant_id: str, field: str = "cost_center") -> Refused:
     """The refusal of an unknown cost center."""
     listed = see("cost_centers.list", tenant=tenant_id)
-    return unknown(f"there is no cost center {named!r}", field="cost_center", see=listed)
+    return unknown(f"there is no cost center {named!r}", field=field, see=listed)
 
 
 async def list_cost_centers(db: Database, tenant_id: str) -> Sequence[CostCenter]:
@@ -74,7 +78,7 @@ async def charge_project_to(
 ) -> ProjectCostCenter:
     """Charge the project to this cost center from a time on, by default now.
 
-    Raises Refused where the time has passed, or another move is set for it or later."""
+    Raises Refused where the time has passed, another move is set for it or later, or that one is closed."""
     now = now_ms()
     start = now if from_ms is None else from_ms
     if start < now:
@@ -90,6 +94,9 @@ async def charge_project_to(
     try:
         async with db.transaction() as session:
             await lock_settings(session, tenant_id)
+            center = await session.get(CostCenter, (tenant_id, cost_center_id))
+            if center is not None:
+                _check_open(center, "cost_center")
             if (await session.exec(later)).first() is not None:
                 message = "another move of this project is set for this time or later"
                 raise bad_request(message, field="start")
@@ -105,3 +112,95 @@ async def charges_of(db: Database, tenant_id: str) -> Sequence[ProjectCostCenter
     statement = select(ProjectCostCenter).where(col(ProjectCostCenter.tenant_id) == tenant_id)
     async with db.session() as session:
         return (await session.exec(statement.order_by(col(ProjectCostCenter.valid_from_ms)))).all()
+
+
+async def close_cost_center(db: Database, tenant_id: str, center_id: str, heir_id: str = "") -> list[str]:
+    """Close a cost center, and charge the projects that it pays for, now or from a later time on, to the
+    heir, if one is named; return their names.
+
+    Raises Refused, with projects, where it pays for some and there is no heir. What was charged stays."""
+    async with db.transaction() as session:
+        await lock_settings(session, tenant_id)
+        center = await session.get(CostCenter, (tenant_id, center_id))
+        assert center is not None, "the caller found the cost center"
+        now = now_ms()
+        paid = await _paid_by(session, center, now)
+        projects = {row.project_id: "" for row in paid}
+        named = select(Project).where(col(Project.tenant_id) == tenant_id, col(Project.id).in_(projects))
+        projects = {
+            each.id: each.name for each in (await session.exec(named.order_by(col(Project.name)))).all()
+        }
+        if paid and not heir_id:
+            raise bad_request(_still_pays(center.code, list(projects.values())), field="move_to")
+        if heir_id:
+            await _check_heir(session, center, heir_id)
+        for row in paid:
+            await _move(session, row, heir_id, now)
+        await _set_closed(session, center, now)
+    return list(projects.values())
+
+
+async def reopen_cost_center(db: Database, tenant_id: str, center_id: str) -> None:
+    """Let projects be charged to a closed cost center again."""
+    async with db.transaction() as session:
+        await lock_settings(session, tenant_id)
+        center = await session.get(CostCenter, (tenant_id, center_id))
+        assert center is not None, "the caller found the cost center"
+        await _set_closed(session, center, None)
+
+
+async def _paid_by(session: AsyncSession, center: CostCenter, now: int) -> list[ProjectCostCenter]:
+    """What makes this cost center pay: each project's last move until now, and those of later."""
+    of_tenant = select(ProjectCostCenter).where(col(ProjectCostCenter.tenant_id) == center.tenant_id)
+    moves = (await session.exec(of_tenant.order_by(col(ProjectCostCenter.valid_from_ms)))).all()
+    last = {row.project_id: row for row in moves if row.valid_from_ms <= now}
+    holding = [*last.values(), *(row for row in moves if row.valid_from_ms > now)]
+    return [row for row in holding if row.cost_center_id == center.id]
+
+
+async def _move(session: AsyncSession, row: ProjectCostCenter, heir_id: str, now: int) -> None:
+    """Have the heir pay in place of what this row says: from now on, or from the row's later time on."""
+    if row.valid_from_ms > now:
+        before = row.model_dump()
+        row.cost_center_id = heir_id
+        session.add(row)
+        await record(session, row.tenant_id, "project.move", row.project_id, before, row)
+        return
+    start = max(now, row.valid_from_ms + 1)
+    moved = ProjectCostCenter(
+        tenant_id=row.tenant_id, project_id=row.project_id, valid_from_ms=start, cost_center_id=heir_id
+    )
+    session.add(moved)
+    await record(session, row.tenant_id, "project.move", row.project_id, None, moved)
+
+
+async def _set_closed(session: AsyncSession, center: CostCenter, closed_ms: int | None) -> None:
+    """Set or clear when it was closed, and record it. One already in that state keeps its time."""
+    before = center.model_dump()
+    if (closed_ms is None) != (center.closed_ms is None):
+        center.closed_ms = closed_ms
+    session.add(center)
+    action = "cost_center.reopen" if closed_ms is None else "cost_center.close"
+    await record(session, center.tenant_id, action, center.id, before, center)
+
+
+async def _check_heir(session: AsyncSession, center: CostCenter, heir_id: str) -> None:
+    if heir_id == center.id:
+        raise bad_request("this one is to be closed: name another one", field="move_to")
+    heir = await session.get(CostCenter, (center.tenant_id, heir_id))
+    assert heir is not None, "the caller found the cost center"
+    _check_open(heir, "move_to")
+
+
+def _check_open(center: CostCenter, field: str) -> None:
+    if center.closed_ms is not None:
+        told = f"the cost center {center.code!r} is closed: reopen it, or name another one"
+        raise bad_request(told, field=field, see=see_help("cost_centers.reopen"))
+
+
+def _still_pays(code: str, projects: Sequence[str]) -> str:
+    """What is said of one that cannot be closed yet. Pure."""
+    named = ", ".join(map(repr, projects[:NAMED_MAX]))
+    more = f" and {len(projects) - NAMED_MAX:,} more" if len(projects) > NAMED_MAX else ""
+    which = "project" if len(projects) == 1 else "projects"
+    return f"{code!r} pays for the {which} {named}{more}: name the cost center that pays from now on"

@@ -124,6 +124,23 @@ async def test_ten_thousand_cost_centers_come_page_by_page(open_page: OpenPage, 
     assert await watched.axe() == []
     await dialog.get_by_role("button", name="Charge").click()
     await expect(page.get_by_role("row", name="lab 🌙")).to_contain_text("07777")
+    await page.get_by_label("Code or name contains").fill("قسم 7777")
+    await page.get_by_role("button", name="Close cost center 07777").click()
+    await expect(dialog.get_by_text("pays for the project 'lab 🌙'")).to_be_visible()
+    watched.errors.clear()
+    await shot(page, "portal-cost-center-pays")
+    await dialog.get_by_label("Its projects are paid by").fill("07778")
+    await dialog.get_by_label("Reason").fill("merged")
+    await expect(dialog.get_by_text("pays from now on for lab 🌙")).to_be_visible()
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="Close cost center").click()
+    await expect(page.get_by_role("row", name="lab 🌙")).to_contain_text("07778")
+    await expect(page.get_by_role("row", name="07777")).to_contain_text("closed")
+    await shot(page, "portal-cost-center-closed")
+    await page.get_by_role("button", name="Reopen cost center 07777").click()
+    await dialog.get_by_label("Reason").fill("not yet")
+    await dialog.get_by_role("button", name="Reopen").click()
+    await expect(page.get_by_role("row", name="07777")).to_contain_text("open")
     await page.get_by_role("button", name="Close project lab").click()
     await dialog.get_by_label("Type lab 🌙 to confirm").fill("lab 🌙")
     await dialog.get_by_label("Reason").fill("it is over")
@@ -132,7 +149,7 @@ async def test_ten_thousand_cost_centers_come_page_by_page(open_page: OpenPage, 
     found = await answer_of(
         projects.list_projects, acme.stores, OWNER, ListOfTenant(tenant="acme", name="LAB")
     )
-    assert [(each.cost_center, each.closed is not None) for each in found.items] == [("07777", True)]
+    assert [(each.cost_center, each.closed is not None) for each in found.items] == [("07778", True)]
     assert (watched.errors, watched.strangers) == ([], [])
 
 

@@ -196,6 +196,8 @@ async def _rules(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "projects.charge_to": {"cost_center": "4711"},
         "projects.create": {"name": "lab"},
         "cost_centers.create": {"code": "4712"},
+        "cost_centers.close": {"cost_center": "4711"},
+        "cost_centers.reopen": {"cost_center": "4711"},
         "tags.declare": {"key": "team"},
         "tags.withdraw": {"key": "label"},
         "safety.set": {"document": DOCUMENT},

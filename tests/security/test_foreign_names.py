@@ -76,6 +76,9 @@ FOREIGN = (
     "prices import {parent}",
     "prices end-commitment --tenant {other} {commitment} --reason why",
     "projects close --tenant {other} {project}",
+    "cost-centers close --tenant {other} {cost_center}",
+    "cost-centers close --tenant {other} --move-to {cost_center} {own_center}",
+    "cost-centers reopen --tenant {other} {cost_center}",
     "projects charge-to --tenant {other} {own_project} {cost_center}",
     "projects charge-to --tenant {other} {project} {own_center}",
     "projects reopen --tenant {other} {project}",
@@ -108,8 +111,8 @@ FOREIGN = (
 )
 # Words of a command that name a thing of a tenant, and those that name none, or a new one.
 NAMING = words(
-    "budget commitment cost_center grant invitation key limit_id message named of person pool price_book "
-    "project request request_id run schedule session target token user"
+    "budget commitment cost_center grant invitation key limit_id message move_to named of person pool "
+    "price_book project request request_id run schedule session target token user"
 )
 NAMING_NONE = words(
     "reason notice_days notice_months mistake tenant "

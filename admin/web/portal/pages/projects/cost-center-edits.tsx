@@ -1,10 +1,10 @@
 // Dialogs of cost centers: making one, and which one pays for a project from when on.
 
 import { NativeSelect, TextInput } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
-import { useId, useState } from "react";
+import { useState } from "react";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { api, answered } from "../../../shared/api";
+import { CenterInput } from "../../../shared/projects/close-cost-center";
 import type { Project } from "../../../shared/projects/project-edits";
 import { nextMonth, zonedMinute, zonedStart } from "../../../shared/zoned";
 
@@ -31,15 +31,10 @@ export function CreateCostCenter({ tenant, called, onClose }: { tenant: string; 
   );
 }
 
-const OFFERED_MAX = 50;
-
 export function ChargeTo({ tenant, project, zone, onClose }: { tenant: string; project: Project; zone: string; onClose: () => void }) {
   const [center, setCenter] = useState("");
   const [month, setMonth] = useState("");
   const [next] = useState(() => nextMonth(new Date(), zone));
-  const offered = useId();
-  const ask = () => answered(api.GET("/api/tenants/{tenant}/cost-centers", { params: { path: { tenant }, query: { name: center.trim(), limit: OFFERED_MAX } } }));
-  const { data } = useQuery({ queryKey: ["cost centers offered", tenant, center.trim()], queryFn: ask, placeholderData: (before) => before });
   const body = { cost_center: center.trim(), start: month ? zonedStart(month, zone).toISOString() : null };
   return (
     <EditDialog
@@ -52,8 +47,7 @@ export function ChargeTo({ tenant, project, zone, onClose }: { tenant: string; p
     >
       {(errorOf) => (
         <div className="edit-pair">
-          <TextInput label="Cost center" description="Its code; type to find it." list={offered} value={center} onChange={(event) => setCenter(event.currentTarget.value)} error={errorOf("cost_center")} autoComplete="off" data-autofocus />
-          <datalist id={offered}>{data?.items.map((each) => <option key={each.cost_center} value={each.code} label={each.name ? `${each.code} ${each.name}` : each.code} />)}</datalist>
+          <CenterInput tenant={tenant} label="Cost center" description="Its code; type to find it." value={center} onChange={setCenter} error={errorOf("cost_center")} />
           <NativeSelect label="From" description={zone} value={month} onChange={(event) => setMonth(event.currentTarget.value)} data={[{ value: "", label: "now" }, { value: next, label: `${next}, the next month` }]} error={errorOf("start")} />
         </div>
       )}

@@ -7,8 +7,9 @@ import { DataTable, type Column } from "../../../shared/components/data-table";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
 import { StateShape } from "../../../shared/components/state";
-import { api, answered, type Schemas } from "../../../shared/api";
+import { api, answered } from "../../../shared/api";
 import { NOBODY_KNOWS } from "../../../shared/format";
+import { CloseCostCenter, type CostCenter } from "../../../shared/projects/close-cost-center";
 import { CloseProject, CreateProject, type Project } from "../../../shared/projects/project-edits";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
@@ -20,8 +21,7 @@ import { useTenant } from "../../tenant";
 import { ChargeTo, CreateCostCenter } from "./cost-center-edits";
 import { projectSearchOf } from "./search-params";
 
-type CostCenter = Schemas["CostCenterFacts"];
-type Opened = { what: "project" | "center" } | { what: "charge" | "close"; project: Project };
+type Opened = { what: "project" | "center" } | { what: "charge" | "close"; project: Project } | { what: "end"; center: CostCenter };
 const route = getRouteApi("/projects");
 
 export function ProjectsPage() {
@@ -38,10 +38,11 @@ export function ProjectsPage() {
       </header>
       <ReadOnly operation="projects.create" what="make, charge or close projects" />
       <ProjectList zone={zone} onOpen={setOpened} />
-      <CostCenters zone={zone} onCreate={() => setOpened({ what: "center" })} />
+      <CostCenters zone={zone} onOpen={setOpened} />
       {opened?.what === "project" && <CreateProject tenant={id} called={name} onClose={close} />}
       {opened?.what === "center" && <CreateCostCenter tenant={id} called={name} onClose={close} />}
       {opened?.what === "charge" && <ChargeTo tenant={id} project={opened.project} zone={zone} onClose={close} />}
+      {opened?.what === "end" && <CloseCostCenter tenant={id} center={opened.center} onClose={close} />}
       {opened?.what === "close" && <CloseProject tenant={id} project={opened.project} onClose={close} />}
     </>
   );
@@ -56,7 +57,7 @@ function ProjectList({ zone, onOpen }: { zone: string; onOpen: (opened: Opened) 
   const columns: Column<Project>[] = [
     { title: "Project", cell: (project) => <b><bdi>{project.name}</bdi></b> },
     { title: "Cost center", cell: (project) => <bdi>{project.cost_center || NOBODY_KNOWS}</bdi> },
-    { title: "State", phone: "end", cell: (project) => <span className="state"><StateShape state={project.closed ? "cancelled" : "well"} /> {project.closed ? "closed" : "open"}</span> },
+    { title: "State", phone: "end", cell: (project) => <OpenOrClosed closed={project.closed} /> },
     { title: "Since", right: true, cell: (project) => zonedDay(project.created, zone) },
   ];
   if (may("projects.close")) columns.push({ title: "", number: true, cell: (project) => <ProjectLinks of={project} onOpen={onOpen} /> });
@@ -69,6 +70,10 @@ function ProjectList({ zone, onOpen }: { zone: string; onOpen: (opened: Opened) 
   );
 }
 
+function OpenOrClosed({ closed }: { closed: string | null }) {
+  return <span className="state"><StateShape state={closed ? "cancelled" : "well"} /> {closed ? "closed" : "open"}</span>;
+}
+
 function ProjectLinks({ of, onOpen }: { of: Project; onOpen: (opened: Opened) => void }) {
   const word = of.closed ? "Reopen" : "Close";
   return (
@@ -79,7 +84,7 @@ function ProjectLinks({ of, onOpen }: { of: Project; onOpen: (opened: Opened) =>
   );
 }
 
-function CostCenters({ zone, onCreate }: { zone: string; onCreate: () => void }) {
+function CostCenters({ zone, onOpen }: { zone: string; onOpen: (opened: Opened) => void }) {
   const { id } = useTenant();
   const { may } = useSession();
   const { center = "" } = route.useSearch();
@@ -88,9 +93,13 @@ function CostCenters({ zone, onCreate }: { zone: string; onCreate: () => void })
   const columns: Column<CostCenter>[] = [
     { title: "Code", cell: (row) => <b><bdi>{row.code}</bdi></b> },
     { title: "Name", phone: "end", cell: (row) => <bdi>{row.name || NOBODY_KNOWS}</bdi> },
+    { title: "State", cell: (row) => <OpenOrClosed closed={row.closed} /> },
     { title: "Since", right: true, cell: (row) => zonedDay(row.created, zone) },
   ];
-  const end = may("cost_centers.create") && <button type="button" className="link" onClick={onCreate}>New cost center…</button>;
+  if (may("cost_centers.close")) {
+    columns.push({ title: "", number: true, cell: (row) => <button type="button" className="link" aria-label={`${row.closed ? "Reopen" : "Close"} cost center ${row.code}`} onClick={() => onOpen({ what: "end", center: row })}>{row.closed ? "Reopen" : "Close"}…</button> });
+  }
+  const end = may("cost_centers.create") && <button type="button" className="link" onClick={() => onOpen({ what: "center" })}>New cost center…</button>;
   return (
     <Section title="Cost centers" note="by code" end={end}>
       {(center || more.has || (items?.length ?? 0) > 10) && <NameSearch what="cost centers" label="Code or name contains" value={center} onChange={(text) => void navigate({ search: (was) => projectSearchOf({ ...was, center: text }), replace: true })} />}
