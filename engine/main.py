@@ -38,7 +38,7 @@ from engine.models.known import RECORD, record_of, registered
 from engine.models.registry import ModelRecord
 from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.node import cpu_share
-from engine.node.reports import WORKERS_MAX, PoolNodes, WorkerOrderKind
+from engine.node.reports import WORKERS_MAX, PoolNodes, WorkerOrderKind, counts_of
 from engine.node.supervised_worker import ENGINE_DEAD
 from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
@@ -114,8 +114,9 @@ def worker_command(name: str | None, unsure: bool, record: Path | None, pool: st
 @click.option(
     "--workers", default=1, show_default=True, type=click.IntRange(0, WORKERS_MAX), help="How many to run."
 )
+@click.option("--counts", hidden=True, help="How many of each version, in JSON, as an order says it.")
 @pool_option
-def supervisor_command(workers: int, pool: str | None) -> None:
+def supervisor_command(workers: int, counts: str | None, pool: str | None) -> None:
     """Keep this node's workers running and the pool tidy. A second pool is a second supervisor.
 
     Requests come to a pool that serves their model (`parley pools create`), or because they are moved there
@@ -125,7 +126,7 @@ def supervisor_command(workers: int, pool: str | None) -> None:
     async def main(settings: Settings, stop: asyncio.Event) -> None:
         redis = connect(settings)
         try:
-            await Supervisor(settings, redis, workers).run(stop)
+            await Supervisor(settings, redis, counts_of(counts or "") or workers).run(stop)
         finally:
             await redis.aclose()
 

@@ -1,6 +1,8 @@
 """Tables of pools: what each one should be, which tenants are let into one that is another's, and what the
 fleet's controller sees of them and of its machines."""
 
+from typing import Any
+
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, text
 from sqlmodel import Field
 
@@ -81,7 +83,8 @@ class PoolState(TableBase, table=True):
     wanted, `running` run, start or drain on `node`, `elsewhere` are told to on other nodes, `ready` are
     registered on any. `step`: see StepKind; `why`: the reason where the pool is not as it should be;
     `since_ms`: since when it is, or is not, in this generation; `served_ms`: when a worker of it was ready
-    first, 0: never."""
+    first, 0: never; `versions`: of each that is about its `workers`, how many are `ready`, and how many
+    `requests` pin it, at most until `until_ms`."""
 
     pool: str = Field(primary_key=True)
     generation: int = Field(sa_type=BigInteger)
@@ -97,6 +100,7 @@ class PoolState(TableBase, table=True):
     since_ms: int = Field(sa_type=BigInteger)
     served_ms: int = Field(default=0, sa_type=BigInteger)
     observed_ms: int = Field(sa_type=BigInteger)
+    versions: list[dict[str, Any]] = Field(default_factory=list, sa_type=JSON)
 
 
 class FleetNode(TableBase, table=True):

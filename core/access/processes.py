@@ -139,7 +139,7 @@ SUPERVISOR = ProcessKind(
 )
 FLEET = ProcessKind(
     "fleet",
-    reads=("P:supervisors", "P:supervisor:", "P:deadlines"),
+    reads=("P:supervisors", "P:supervisor:", "P:deadlines", "P:req:"),  # the last: requests by version
     writes=("P:sys", *SIZES),
     listens=(CONTROL,),  # a user that may publish there may listen too
     commands=(SCRIPT_COMMANDS, "publish"),

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
+
 from core.access.access_folder import FOLDER
 from core.access.processes import SUPERVISOR
 from core.clock import monotonic, now_ms
@@ -15,6 +17,7 @@ from core.configuration.settings import Settings
 from core.runtime.environment import child_environment
 from core.runtime.leash import LeashedProcess, spawn
 from engine.fleet.observed import ChildNow
+from engine.node.reports import WorkerCounts
 
 STABLE_SECONDS = 30.0
 STOP_SECONDS_MAX = 20.0  # its workers have 15 of them
@@ -58,7 +61,7 @@ class ChildSupervisor:
         process = self._process
         return None if process is None or process.returncode is not None else process.ended
 
-    async def start(self, workers: int, model: str) -> None:
+    async def start(self, counts: WorkerCounts, model: str) -> None:
         """Start it, unless it runs. Raises StartupError where it cannot be started."""
         if self._process is not None and self._process.returncode is None:
             return
@@ -66,8 +69,9 @@ class ChildSupervisor:
         self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = child_settings(os.environ, self._settings, self._pool, self.number, self._one_user)
         environment["PARLEY_MODEL"] = model
-        self._began, self._ended_ms, self._workers = monotonic(), 0, workers
-        self._process = await spawn([*argv, "--workers", str(workers)], environment, self._log)
+        self._began, self._ended_ms, self._workers = monotonic(), 0, sum(counts.versions.values())
+        argv += ["--counts", msgspec.json.encode(counts, order="sorted").decode()]
+        self._process = await spawn(argv, environment, self._log)
 
     def stop(self) -> None:
         """Let its workers drain and end it; asked again it changes nothing."""

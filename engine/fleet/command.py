@@ -33,4 +33,4 @@ async def run(settings: Settings, stop: asyncio.Event, one_user: bool) -> None:
     async with open_stores(settings) as (db, redis):
         await require_schema(db)
         with serving_metrics(settings, FLEET_PLACE, lambda: ""):
-            await FleetController(settings, db, LocalHands(settings, redis, one_user)).run(stop)
+            await FleetController(settings, db, LocalHands(settings, db, redis, one_user)).run(stop)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import psutil
 
-from billing.pools import DesiredPool, read_pools
+from billing.pools import DesiredPool, read_pools, switch_version
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.observability.error_facts import error_summary
@@ -21,7 +21,7 @@ from core.runtime.failed_rounds import logged_failures, store_errors
 from core.sql.database import Database
 from core.tasks import cancel_tasks
 from engine.fleet.next_steps import NextStep, StepKind, next_steps
-from engine.fleet.observed import FleetNow
+from engine.fleet.observed import FleetNow, PoolTarget
 from engine.fleet.states import end_lease, hold_lease, node_row, state_rows, write_states
 
 log = logger(__name__)
@@ -34,12 +34,20 @@ ACTIONS = (StepKind.START, StepKind.RESIZE, StepKind.STOP)
 class FleetHands(Protocol):
     """What a controller sees and does machines with. All of it may be repeated."""
 
-    async def observe(self, pools: Sequence[str]) -> FleetNow:
+    async def observe(self, wanted: Sequence[PoolTarget]) -> FleetNow:
         """These pools, and those that the hands still run."""
         ...
 
     async def act(self, step: NextStep, target: DesiredPool | None) -> None:
         """Take a step. `target`: what the pool should be, None where it should not be."""
+        ...
+
+    async def switched(self) -> None:
+        """Tell gateways that a pool has another version in use."""
+        ...
+
+    async def expect(self, target: PoolTarget) -> None:
+        """Let requests wait for a worker of the version in use, which comes by plan."""
         ...
 
     async def ended(self) -> None:
@@ -101,17 +109,26 @@ class FleetController:
 
     async def _take(self, wanted: Sequence[DesiredPool], now_ms: int, known: bool) -> list[NextStep]:
         targets = {target.pool: target for target in wanted}
-        now = await self._hands.observe(sorted(targets))
+        now = await self._hands.observe(wanted)
         steps = next_steps(wanted, now, now_ms)
         if known:
             rows = state_rows(wanted, steps, now, self.name, now_ms)
             await write_states(self._db, rows, node_row(now, self.name, now_ms))
         for step in steps:
             self._say(step)
-            if step.kind in ACTIONS:
-                with logged_failures(repeated, "fleet.step_failed", pool=step.pool, step=step.kind.value):
-                    await self._hands.act(step, targets.get(step.pool))
+            with logged_failures(repeated, "fleet.step_failed", pool=step.pool, step=step.kind.value):
+                await self._take_step(step, targets.get(step.pool))
         return steps
+
+    async def _take_step(self, step: NextStep, target: DesiredPool | None) -> None:
+        if step.kind in ACTIONS:
+            await self._hands.act(step, target)
+        if target is not None and step.awaits:
+            await self._hands.expect(target)
+        if target is not None and step.kind is StepKind.SWITCH:
+            named = (target.generation, target.next_version)
+            if await switch_version(self._db, target.pool, *named) is not None:
+                await self._hands.switched()
 
     def _lead(self, leads: bool) -> None:
         if leads != self.leads:

@@ -3,21 +3,25 @@
 import asyncio
 import os
 from asyncio import FIRST_COMPLETED
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import psutil
 
-from billing.pools import DesiredPool
+from billing.pools import DesiredPool, tell_routes
+from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.network.comma_list import split_list
 from core.redis.client import RedisClient
 from core.redis.members import reading
+from core.sql.database import Database
 from engine.backends.environment import usable_cpus
 from engine.fleet.child_supervisor import ChildSupervisor, lacking_user
 from engine.fleet.next_steps import NextStep, StepKind
-from engine.fleet.observed import FleetNow, PoolNow, SupervisorNow
+from engine.fleet.observed import FleetNow, PoolNow, PoolTarget, SupervisorNow, VersionWorkers
+from engine.fleet.roll_facts import RollFacts
 from engine.gpus import Devices
-from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState
+from engine.node.reports import NodeReport, PoolNodes, WorkerCounts, WorkerProcessState
 from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
 
@@ -29,7 +33,8 @@ FAULTS = (WorkerProcessState.ALARM, WorkerProcessState.SICK)
 class LocalHands:
     """The supervisors of this machine. `one_user`: they come in to Redis as this process does."""
 
-    def __init__(self, settings: Settings, redis: RedisClient, one_user: bool = False) -> None:
+    def __init__(self, settings: Settings, db: Database, redis: RedisClient, one_user: bool = False) -> None:
+        self._rolls = RollFacts(settings, db, redis)
         self._settings = settings
         self._one_user = one_user
         self._redis = redis
@@ -37,19 +42,20 @@ class LocalHands:
         self._labels = node_labels(settings.node_labels)
         self._room = settings.fleet_workers_max
 
-    async def observe(self, pools: Sequence[str]) -> FleetNow:
+    async def observe(self, wanted: Sequence[PoolTarget]) -> FleetNow:
         """These pools, and those of our children."""
         self._room = self._room or await asyncio.to_thread(room_here)
         for pool in [pool for pool, child in self._children.items() if child.now is None]:
             del self._children[pool]
-        names = sorted({*pools, *self._children})
-        seen = await asyncio.gather(*(self._pool(name) for name in names))
+        targets = {target.pool: target for target in wanted}
+        names = sorted({*targets, *self._children})
+        seen = await asyncio.gather(*(self._pool(name, targets.get(name)) for name in names))
         return FleetNow(self._settings.node, self._room, self._labels, dict(zip(names, seen, strict=True)))
 
     async def act(self, step: NextStep, target: DesiredPool | None) -> None:
         """Start or stop a supervisor, or tell one how many workers to run."""
         if step.kind is StepKind.RESIZE:
-            await self._nodes(step.pool).resize(step.supervisor, step.workers)
+            await self._nodes(step.pool).resize(step.supervisor, _counts(step))
         elif step.kind is StepKind.STOP and step.pool in self._children:
             self._children[step.pool].stop()
         elif step.kind is StepKind.START and target is not None:
@@ -57,7 +63,16 @@ class LocalHands:
             if child is None:
                 child = ChildSupervisor(self._settings, step.pool, self._number(), self._one_user)
                 self._children[step.pool] = child
-            await child.start(step.workers, target.model)
+            await child.start(WorkerCounts(dict(step.versions), step.paid), target.model)
+
+    async def switched(self) -> None:
+        """Let gateways read anew which version a pool has in use."""
+        await tell_routes(self._redis)
+
+    async def expect(self, target: PoolTarget) -> None:
+        """Let requests of the version in use wait, as a worker of it comes once an old one has left."""
+        if fingerprint := self._rolls.fingerprint(target.model, target.version):
+            await PoolQueue(self._redis, target.pool, self._settings).starting(fingerprint)
 
     async def ended(self) -> None:
         """Wait until a supervisor ends; for ever where none runs."""
@@ -72,14 +87,18 @@ class LocalHands:
             child.stop()
         await asyncio.gather(*(child.stopped() for child in self._children.values()))
 
-    async def _pool(self, pool: str) -> PoolNow:
-        reports = await self._nodes(pool).reports()
+    async def _pool(self, pool: str, target: PoolTarget | None) -> PoolNow:
+        reports = [each for each in await self._nodes(pool).reports() if not self._is_over(each)]
         deadlines = redis_keys.deadlines(pool)
         requests = await reading(deadlines, self._redis.zcard(deadlines), 0)
         child = self._children.get(pool)
-        living = tuple(supervisor_now(each) for each in reports if not self._is_over(each))
         lacks = "" if self._one_user else lacking_user(self._settings, pool)
-        return PoolNow(living, child and child.now, requests, lacks)
+        seen = PoolNow(tuple(map(supervisor_now, reports)), child and child.now, requests, lacks)
+        if target is None:
+            return seen
+        pinned, fit = await self._rolls.see(target, reports, now_ms())
+        starts = [slot.start_seconds or 0.0 for report in reports for slot in report.slots]
+        return replace(seen, pinned=pinned, fit=fit, start_seconds=max(starts, default=0.0))
 
     def _is_over(self, report: NodeReport) -> bool:
         """True of a report that a killed supervisor of this machine left for the seconds of its lease."""
@@ -94,12 +113,38 @@ class LocalHands:
         return next(number for number in range(len(taken) + 1) if number not in taken)
 
 
+def _counts(step: NextStep) -> int | WorkerCounts:
+    """What a supervisor is told: of one that runs one version a number."""
+    if not step.versions and step.workers:
+        return step.workers
+    return WorkerCounts(dict(step.versions), step.paid) if step.versions else 0
+
+
 def supervisor_now(report: NodeReport) -> SupervisorNow:
     """What a report says. Pure."""
     ready = sum(slot.state is WorkerProcessState.READY for slot in report.slots)
     faults = tuple(f"worker {slot.index}: {_line(slot.why)}" for slot in report.slots if slot.state in FAULTS)
-    indexes = len(report.slots)
-    return SupervisorNow(report.supervisor, report.node, report.pid, report.workers, indexes, ready, faults)
+    return SupervisorNow(
+        name=report.supervisor,
+        node=report.node,
+        pid=report.pid,
+        workers=report.workers,
+        indexes=len(report.slots),
+        ready=ready,
+        faults=faults,
+        versions=None if report.versions is None else _by_version(report, report.versions),
+        paid=report.paid,
+    )
+
+
+def _by_version(report: NodeReport, told: Mapping[str, int]) -> dict[str, VersionWorkers]:
+    found = dict[str, VersionWorkers]()
+    for version in sorted({*told, *(slot.version for slot in report.slots)}):
+        slots = [slot for slot in report.slots if slot.version == version]
+        ready = sum(slot.state is WorkerProcessState.READY for slot in slots)
+        faults = [f"worker {slot.index}: {_line(slot.why)}" for slot in slots if slot.state in FAULTS]
+        found[version] = VersionWorkers(told.get(version, 0), len(slots), ready, "".join(faults[:1]))
+    return found
 
 
 def _line(why: str) -> str:

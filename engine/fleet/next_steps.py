@@ -4,11 +4,12 @@ A round that is made twice, or by two controllers, orders the same again: steps 
 never a difference. Nothing is drained while the pool would have fewer workers than it should.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from engine.fleet.observed import ChildNow, FleetNow, PoolNow, PoolTarget, SupervisorNow
+from engine.fleet.observed import ChildNow, FleetNow, PoolNow, PoolTarget, SupervisorNow, VersionWorkers
+from engine.fleet.version_counts import VersionCounts, VersionFacts, version_counts
 from engine.node.reports import WORKERS_MAX
 
 RETRY_MS_MIN, RETRY_MS_MAX = 1_000, 60_000
@@ -22,6 +23,7 @@ class StepKind(StrEnum):
 
     START = "start"
     RESIZE = "resize"
+    SWITCH = "switch"
     STOP = "stop"
     WAIT = "wait"
     KEEP = "keep"
@@ -29,31 +31,61 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True)
 class NextStep:
-    """The next step of one pool. `supervisor`: the one that is resized; `workers`: as many as it is to run;
-    `why`: what is missing, empty where nothing is."""
+    """The next step of one pool. `supervisor`: the one that is resized; `workers`: as many as it is to run,
+    `versions`: of each version, empty for a supervisor that runs one; `paid`: of how many GPU time counts;
+    `why`: what is missing, empty where nothing is; `awaits`: requests wait for a worker, which comes."""
 
     pool: str
     kind: StepKind
     workers: int = 0
     supervisor: str = ""
     why: str = ""
+    versions: Mapping[str, int] = field(default_factory=dict[str, int])
+    paid: int = 0
+    awaits: bool = False
+
+
+@dataclass(frozen=True)
+class _Sized:
+    """A pool and what there is room for: `here` workers of `desired`, and `surge` beyond; `short`: why it is
+    not more."""
+
+    target: PoolTarget
+    pool: PoolNow
+    own: SupervisorNow | None
+    desired: int
+    here: int
+    short: str
+    surge: int = 0
+
+    @property
+    def is_rolling(self) -> bool:
+        """True where another version than the one in use is about."""
+        versions = {} if self.own is None else self.own.versions or {}
+        olds = {each for each, of in versions.items() if of.told or of.indexes} - {self.target.version, ""}
+        pinned = any(each.requests for each in self.pool.pinned.values())
+        return bool(olds or pinned or self.target.next_version)
 
 
 def next_steps(wanted: Sequence[PoolTarget], now: FleetNow, now_ms: int) -> list[NextStep]:
     """The next step of each pool that should be, by name, and of each of ours that should not be any more."""
     free = now.room - sum(_used(now, pool) for pool in now.pools.values())
-    steps = list[NextStep]()
+    sized = list[_Sized]()
     for target in sorted(wanted, key=lambda each: each.pool):
-        pool = now.pools.get(target.pool, NOTHING)
-        step = _step(target, pool, now, max(0, free), now_ms)
-        free -= max(0, step.workers - _told(_own(now, pool), pool.child)) if _grows(step) else 0
-        steps.append(step)
+        each = _sized(target, now.pools.get(target.pool, NOTHING), now, max(0, free))
+        free -= max(0, each.here - _told(each.own, each.pool.child))
+        sized.append(each)
+    steps = list[NextStep]()
+    for each in sized:
+        surge = _surge(each, max(0, free))
+        free -= 1 if surge and _told(each.own, each.pool.child) <= each.here else 0
+        steps.append(_step(replace(each, surge=surge), now, now_ms))
     named = {target.pool for target in wanted}
     steps += [_away(name, pool, now) for name, pool in sorted(now.pools.items()) if name not in named]
     return [step for step in steps if step.kind is not StepKind.KEEP or step.pool in named]
 
 
-def _step(target: PoolTarget, pool: PoolNow, now: FleetNow, free: int, now_ms: int) -> NextStep:
+def _sized(target: PoolTarget, pool: PoolNow, now: FleetNow, free: int) -> _Sized:
     own, name = _own(now, pool), target.pool
     others = [each for each in pool.supervisors if each is not own]
     elsewhere = sum(each.ordered for each in others)
@@ -62,19 +94,98 @@ def _step(target: PoolTarget, pool: PoolNow, now: FleetNow, free: int, now_ms: i
     misfit = _misfit(target, now)
     if misfit:
         want = min(want, told)
-    grows = min(want, told + free, WORKERS_MAX)
-    short = misfit or (_no_room(name, total, grows - told, elsewhere + told) if grows < want else "")
-    if own is None:
-        return _without_supervisor(name, pool, grows, short, now_ms)
-    if own.workers is None:
+    here = min(want, told + free, WORKERS_MAX)
+    short = misfit or (_no_room(name, total, here - told, elsewhere + told) if here < want else "")
+    return _Sized(target, pool, own, total, here, short)
+
+
+def _surge(sized: _Sized, free: int) -> int:
+    """1 where a pool that changes its version may run a worker more than it should, or does so."""
+    told = _told(sized.own, sized.pool.child)
+    may = sized.is_rolling and sized.here < WORKERS_MAX and not sized.short
+    return 1 if may and (told > sized.here or free) else 0
+
+
+def _step(sized: _Sized, now: FleetNow, now_ms: int) -> NextStep:
+    own, pool, name, here = sized.own, sized.pool, sized.target.pool, sized.here
+    plan = version_counts(_facts(sized, now_ms))
+    if own is not None and (own.workers is None or (own.versions is None and sized.is_rolling)):
         return NextStep(
             name, StepKind.WAIT, why=f"supervisor {own.name} is of an older release: start it again"
         )
-    if own.workers != grows:
-        return NextStep(name, StepKind.RESIZE, grows, own.name, short)
-    if grows == 0 and own.indexes == 0 and _is_child(own, pool.child) and not short:
-        return NextStep(name, StepKind.STOP)
-    return NextStep(name, StepKind.KEEP, grows, own.name, short or _unready(own, grows))
+    if plan.switch:
+        return NextStep(name, StepKind.SWITCH, _told(own, pool.child), own.name if own else "")
+    if own is None:
+        step = _without_supervisor(name, pool, sum(plan.counts.values()), sized.short, now_ms)
+        return replace(step, versions=plan.counts, paid=here) if step.kind is StepKind.START else step
+    if own.versions is None:
+        return _single(sized, own, NextStep(name, StepKind.KEEP, here, own.name))
+    told = {each: of.told for each, of in version_workers(sized.target, own).items() if of.told}
+    step = NextStep(name, StepKind.KEEP, sum(plan.counts.values()), own.name, "", plan.counts, here)
+    step = replace(step, why=sized.short or plan.why, awaits=plan.awaits)
+    if told != plan.counts or own.paid not in (None, here):
+        return replace(step, kind=StepKind.RESIZE)
+    return _settled(sized, own, step, plan)
+
+
+def _single(sized: _Sized, own: SupervisorNow, step: NextStep) -> NextStep:
+    """The step of a supervisor that runs one version."""
+    step = replace(step, why=sized.short)
+    if own.workers != sized.here:
+        return replace(step, kind=StepKind.RESIZE)
+    return _settled(sized, own, step, VersionCounts({}))
+
+
+def _settled(sized: _Sized, own: SupervisorNow, step: NextStep, plan: VersionCounts) -> NextStep:
+    """The step where the supervisor runs what it should."""
+    if step.workers == 0 and own.indexes == 0 and _is_child(own, sized.pool.child) and not step.why:
+        return NextStep(step.pool, StepKind.STOP)
+    return replace(step, why=step.why or plan.why or _unready(own, step.workers))
+
+
+def _facts(sized: _Sized, now_ms: int) -> VersionFacts:
+    target, own, pool = sized.target, sized.own, sized.pool
+    ready = dict[str, int]()
+    for each in pool.supervisors:
+        for version, of in version_workers(target, each).items():
+            ready[version] = ready.get(version, 0) + of.ready
+    return VersionFacts(
+        pool=target.pool,
+        model=target.model,
+        in_use=target.version,
+        next=target.next_version,
+        desired=sized.desired,
+        here=sized.here,
+        surge=sized.surge,
+        workers=version_workers(target, own),
+        ready=ready,
+        pinned=pool.pinned,
+        fit=pool.fit,
+        accept_gap=target.accept_gap,
+        start_seconds=pool.start_seconds,
+        is_fresh=own is None,
+        now_ms=now_ms,
+    )
+
+
+def version_workers(target: PoolTarget, supervisor: SupervisorNow | None) -> dict[str, VersionWorkers]:
+    """A supervisor's workers by version. Those of no named one are of the version in use."""
+    if supervisor is None:
+        return {}
+    if supervisor.versions is None:
+        told = VersionWorkers(supervisor.ordered, supervisor.indexes, supervisor.ready)
+        return {target.version: told}
+    named = dict(supervisor.versions)
+    nameless = named.pop("", None)
+    if nameless is not None:
+        known = named.get(target.version, VersionWorkers())
+        named[target.version] = VersionWorkers(
+            known.told + nameless.told,
+            known.indexes + nameless.indexes,
+            known.ready + nameless.ready,
+            known.fault or nameless.fault,
+        )
+    return named
 
 
 def _without_supervisor(name: str, pool: PoolNow, workers: int, short: str, now_ms: int) -> NextStep:
@@ -142,10 +253,6 @@ def _used(now: FleetNow, pool: PoolNow) -> int:
     used = sum(max(each.workers or 0, each.indexes) for each in here)
     starting = pool.child is not None and pool.child.alive and _own(now, pool) is None
     return used + (pool.child.workers if starting and pool.child else 0)
-
-
-def _grows(step: NextStep) -> bool:
-    return step.kind in (StepKind.START, StepKind.RESIZE)
 
 
 def _misfit(target: PoolTarget, now: FleetNow) -> str:

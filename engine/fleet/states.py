@@ -1,5 +1,6 @@
 """The controller's rows in SQL: its lease, and what it saw of each pool and of its machine."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -7,13 +8,14 @@ from sqlmodel import col, delete, or_, select, update
 
 from billing.pools import FleetNode, PoolState
 from core.sql.database import Database, insert_ignore, upsert
-from engine.fleet.next_steps import NextStep, StepKind
+from engine.fleet.next_steps import NextStep, StepKind, version_workers
 from engine.fleet.observed import FleetNow, PoolNow, PoolTarget
 from engine.fleet.tables import FleetLease
 
 LEASE = "fleet"
 LEASE_MS = 6_000  # of a clock that others' may differ from: two that act for a moment do no harm
 WHY_MAX = 500
+VERSIONS_MAX = 20
 
 
 async def hold_lease(
@@ -94,9 +96,31 @@ def state_rows(
                 "node": now.node,
                 "controller": holder,
                 "observed_ms": now_ms,
+                "versions": _versions(target, pool),
             }
         )
     return rows
+
+
+def _versions(target: PoolTarget, pool: PoolNow) -> list[dict[str, object]]:
+    """Each version that is about, that in use first, then by name."""
+    workers, ready = Counter[str](), Counter[str]()
+    for supervisor in pool.supervisors:
+        for version, of in version_workers(target, supervisor).items():
+            workers[version] += max(of.told, of.indexes)
+            ready[version] += of.ready
+    pinned = {each: pins for each, pins in pool.pinned.items() if pins.requests}
+    names = {target.version, *(each for each, count in workers.items() if count), *pinned}
+    return [
+        {
+            "version": each[:WHY_MAX],
+            "workers": workers[each],
+            "ready": ready[each],
+            "requests": pinned[each].requests if each in pinned else 0,
+            "until_ms": pinned[each].until_ms if each in pinned else 0,
+        }
+        for each in sorted(names, key=lambda each: (each != target.version, each))[:VERSIONS_MAX]
+    ]
 
 
 def node_row(now: FleetNow, holder: str, now_ms: int) -> dict[str, object]:

@@ -18,48 +18,56 @@ repeated = RepeatedWarning(log)
 
 
 class KnownModel:
-    """The model of a supervisor's workers; the last known record where the database is away."""
+    """The models of a supervisor's workers; the last known records where the database is away."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._last: ModelRecord | None = None
+        self._last = dict[str, ModelRecord]()
 
-    async def read(self) -> ModelRecord:
-        """Read the record before each start of a worker. StartupError where nobody registered the model."""
+    async def read(self, version: str = "") -> ModelRecord:
+        """Read the record before each start of a worker. `version`: without one the version that the pool has
+        in use. StartupError where nobody registered it."""
         try:
-            self._last = await registered(self._settings)
+            record = await registered(self._settings, version)
         except (SQLAlchemyError, OSError) as error:
-            if self._last is None:
+            last = self._last.get(version)
+            if last is None:
                 raise StartupError(f"the database says no model: {error_summary(error)}") from error
             repeated.warning(
                 "models.read_failed", consequence="the model is as last known", error=error_summary(error)
             )
-        return self._last
+            return last
+        self._last[version] = self._last[record.version] = record
+        return record
 
 
-async def registered(settings: Settings) -> ModelRecord:
-    """The model version of this process's pool. StartupError where there is none."""
+async def registered(settings: Settings, version: str = "") -> ModelRecord:
+    """A version of the model of this process's pool, by default the one in use. StartupError where there is
+    none."""
     db = Database(settings.database_endpoint)
     try:
         await revision_of(db)  # refuses a database of before 0.1.0
-        record = await model_of_pool(db, settings)
+        record = await model_of_pool(db, settings, version)
     finally:
         await db.close()
     if record is None:
+        named = f"version {version} of the model" if version else "the model"
         raise StartupError(
-            f"the model of pool {settings.pool} ({settings.model}, unless the pool has a row) is not "
+            f"{named} of pool {settings.pool} ({settings.model}, unless the pool has a row) is not "
             "registered: add it with `parley models`"
         )
     return record
 
 
-async def model_of_pool(db: Database, settings: Settings) -> ModelRecord | None:
-    """The model version that the pool's row names, never a newer one; without a row the newest of
-    PARLEY_MODEL. None where it is not registered."""
+async def model_of_pool(db: Database, settings: Settings, version: str = "") -> ModelRecord | None:
+    """A version of the pool's model: by default the one that the pool's row has in use, never a newer one;
+    without a row the newest of PARLEY_MODEL. None where it is not registered."""
     target = next((each for each in await read_pools(db) if each.pool == settings.pool), None)
-    if target is None:
-        return await resolve(db, settings.model)
-    return await find_version(db, target.model, target.version)
+    if target is not None:
+        return await find_version(db, target.model, version or target.version)
+    if version:
+        return await find_version(db, settings.model, version)
+    return await resolve(db, settings.model)
 
 
 def record_of(text: str) -> ModelRecord:

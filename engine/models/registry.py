@@ -74,6 +74,15 @@ async def list_versions(db: Database) -> list[ModelRecord]:
         return [_record(row) for row in rows]
 
 
+async def all_versions(db: Database) -> list[ModelRecord]:
+    """All versions that there are or were, also those that no request can name any more, oldest first."""
+    async with db.session() as session:
+        rows = await session.exec(
+            select(ModelVersion).order_by(col(ModelVersion.created_ms), col(ModelVersion.version))
+        )
+        return [_record(row) for row in rows]
+
+
 async def resolve(db: Database, name: str) -> ModelRecord | None:
     """The newest enabled version of one model, None where there is none."""
     return next((record for record in await list_models(db) if record.name == name), None)

@@ -22,9 +22,11 @@ REPORT_LEASE_MS = 5_000
 ORDER_KEEP_MS = 15_000
 WORKERS_MAX = 64  # of one supervisor
 REPORTED_MAX = 1_024  # what a report says beyond these is none
+NAME_MAX = 500
 
 Reported = Annotated[int, Meta(ge=0, le=REPORTED_MAX)]
 ProcessId = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Named = Annotated[str, Meta(max_length=NAME_MAX)]
 Amount = Annotated[int, Meta(ge=0, lt=1 << 53)]
 
 Call = TypeVar("Call", bound=PoolCall)
@@ -48,7 +50,8 @@ class WorkerProcessState(StrEnum):
 class WorkerReport(msgspec.Struct, frozen=True):
     """One worker index. `worker` is the process that runs there now or ran last; `why`: the last fault.
 
-    `gpu`: its index on the node, None where there is none or none can be read.
+    `gpu`: its index on the node, None where there is none or none can be read; `version`, `fingerprint`: of
+    its model, empty until known; `start_seconds`: how long its last start took until it was ready.
     """
 
     index: Reported
@@ -60,12 +63,16 @@ class WorkerReport(msgspec.Struct, frozen=True):
     memory_mib: Amount | None = None
     why: str = ""
     gpu: Reported | None = None
+    version: Named = ""
+    fingerprint: Named = ""
+    start_seconds: Annotated[float, Meta(ge=0)] | None = None
 
 
 class NodeReport(msgspec.Struct, frozen=True):
     """One supervisor and its worker indexes. `devices_missing`: the reason why no GPU could be read.
 
-    `workers`: how many it was told to run, None from a release that cannot be told while it runs."""
+    `workers`: how many it was told to run, None from a release that cannot be told while it runs;
+    `versions`: of each version, None from a release that runs one; `paid`: of how many ready time counts."""
 
     supervisor: str
     node: str
@@ -74,6 +81,8 @@ class NodeReport(msgspec.Struct, frozen=True):
     devices: list[DeviceHealth] = []
     devices_missing: str = ""
     workers: Reported | None = None
+    versions: Annotated[dict[Named, Reported], Meta(max_length=REPORTED_MAX)] | None = None
+    paid: Reported | None = None
 
 
 class ReadyTime(msgspec.Struct, frozen=True):
@@ -95,10 +104,17 @@ class WorkerOrderKind(StrEnum):
 
 
 class WorkerOrder(msgspec.Struct, frozen=True):
-    """An order about a worker; of a RESIZE, `worker` is the number of workers to run."""
+    """An order about a worker; of a RESIZE, `worker` is the number of workers to run, or a WorkerCounts."""
 
     kind: WorkerOrderKind
     worker: str
+
+
+class WorkerCounts(msgspec.Struct, frozen=True):
+    """How many workers of each version a supervisor is to run, and of how many ready time counts."""
+
+    versions: dict[Annotated[str, Meta(min_length=1)], Annotated[int, Meta(ge=1, le=WORKERS_MAX)]]
+    paid: Annotated[int, Meta(ge=0, le=WORKERS_MAX)]
 
 
 class ReportCall(PoolCall, kw_only=True):
@@ -174,9 +190,11 @@ class PoolNodes:
         call = OrderCall(addressee=addressee, kind=kind.value, worker=worker, keep_ms=ORDER_KEEP_MS)
         await self._run(ORDER, call)
 
-    async def resize(self, supervisor: str, workers: int) -> None:
-        """Tell a running supervisor how many workers to run. Its next reports show whether it was obeyed."""
-        await self.order(supervisor, WorkerOrderKind.RESIZE, str(workers))
+    async def resize(self, supervisor: str, workers: int | WorkerCounts) -> None:
+        """Tell a running supervisor how many workers to run. Its next reports show whether it was obeyed; one
+        that reports no versions takes a number alone."""
+        told = str(workers) if isinstance(workers, int) else msgspec.json.encode(workers, order="sorted")
+        await self.order(supervisor, WorkerOrderKind.RESIZE, told if isinstance(told, str) else told.decode())
 
     async def next_order(self, addressee: str, seconds: float, resizes: bool = False) -> WorkerOrder | None:
         """The oldest waiting order, or the first that comes within `seconds`. `resizes`: a supervisor's,
@@ -215,11 +233,15 @@ class PoolNodes:
         return await script(self._queue.redis, [redis_keys.system(self._pool)], call)
 
 
-def workers_of(order: WorkerOrder) -> int | None:
-    """The number of workers that a RESIZE asks for; None where it is none that can be run."""
-    asks = order.worker
-    wanted = int(asks) if asks.isascii() and asks.isdecimal() and len(asks) < 4 else WORKERS_MAX + 1
-    return wanted if wanted <= WORKERS_MAX else None
+def counts_of(text: str) -> int | WorkerCounts | None:
+    """What a RESIZE asks for; None where it is nothing that can be run."""
+    if text.isascii() and text.isdecimal() and len(text) < 4:
+        return int(text) if int(text) <= WORKERS_MAX else None
+    try:
+        counts = msgspec.json.decode(text, type=WorkerCounts)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return counts if sum(counts.versions.values()) <= WORKERS_MAX else None
 
 
 def _report(data: bytes) -> NodeReport:

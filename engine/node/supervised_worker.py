@@ -71,8 +71,10 @@ class Backoff:
 
 class SupervisedWorker:
     """Runs one worker after the other until told to stop. `changed` is called when its state changes, `model`
-    gives the model before each start; `gpu` is set before `keep`, where the node has any. `workers`: how many
-    share the node's cores, from the next start on."""
+    gives a version's model before each start; `gpu` is set before `keep`, where the node has any. `workers`:
+    how many share the node's cores, from the next start on. `version`: the only one that runs here, empty
+    until it is known; `is_surge`: it runs beyond what is paid and sends no ready time; `is_modest`: its first
+    start leaves the cores to others, too."""
 
     def __init__(
         self,
@@ -81,9 +83,12 @@ class SupervisedWorker:
         index: int,
         workers: int,
         changed: Callable[[], None],
-        model: Callable[[], Awaitable[ModelRecord]],
+        model: Callable[[str], Awaitable[ModelRecord]],
+        version: str = "",
     ) -> None:
         self.worker = ""
+        self.version = version
+        self.is_surge = self.is_modest = False
         self.gpu: GpuAssignment | None = None
         self.workers = workers
         self._settings = settings
@@ -99,6 +104,8 @@ class SupervisedWorker:
         self._fault = ""
         self._well = asyncio.Event()
         self._loaded = False
+        self._fingerprint = ""
+        self._start_seconds: float | None = None
         self._memory_mib: int | None = None
         self._load_failures = 0
         self._started_at = self._alive_at = self._looked_at = self._measured_at = 0.0
@@ -126,6 +133,7 @@ class SupervisedWorker:
         paused, self._looked_at = now - self._looked_at > OWN_PAUSE_SECONDS, now
         if view is not None and view.worker == self.worker and not self._loaded:
             self._loaded, self._why = True, ""
+            self._start_seconds = round(now - self._started_at, 1)
             self._to(WorkerProcessState.READY)
         if paused or (view is not None and view.alive):
             self._alive_at = now
@@ -150,6 +158,11 @@ class SupervisedWorker:
         if self._process is not None and self._state is not WorkerProcessState.DRAINING:
             self._retire(fault)
 
+    @property
+    def is_ready(self) -> bool:
+        """True while its worker takes work."""
+        return self._state is WorkerProcessState.READY
+
     def kill(self) -> None:
         """SIGKILL the worker and everything it started; its exit is seen like any other."""
         if self._process is not None:
@@ -168,11 +181,16 @@ class SupervisedWorker:
             memory_mib=self._memory() if self._process else None,
             why=self._fault or self._why,
             gpu=self.gpu.device.index if self.gpu else None,
+            version=self.version,
+            fingerprint=self._fingerprint,
+            start_seconds=self._start_seconds,
         )
 
     def heartbeat(self) -> ReadyTime | None:
         """The worker's heartbeat, by which ready time is counted; None where it has no GPU and none is
-        counted without."""
+        counted without, and of one beyond what is paid."""
+        if self.is_surge:
+            return None
         if self.gpu is not None:
             device = self.gpu.device
             return ReadyTime(self.worker, self._state, 1, device.uuid, gpu_type(device.name))
@@ -203,7 +221,7 @@ class SupervisedWorker:
         self._to(WorkerProcessState.ALARM if self._alarmed else WorkerProcessState.STARTING)
         try:
             logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            environment = {**sockets, **self._environment(os.environ, await self._model())}
+            environment = {**sockets, **self._environment(os.environ, await self._read_model())}
             process = await spawn(argv, environment, logs / self._log_name)
         except (StartupError, OSError) as error:
             log.error("supervisor.worker_start_failed", worker=self.worker, error=error_summary(error))
@@ -213,7 +231,7 @@ class SupervisedWorker:
         stopping = asyncio.create_task(stop.wait())
         ended = asyncio.create_task(process.wait())
         try:
-            if self._starts > 1:
+            if self._starts > 1 or self.is_modest or self.is_surge:
                 await asyncio.to_thread(cpu_share.lower_cpu_share, process.pid)
             await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
@@ -224,6 +242,12 @@ class SupervisedWorker:
             stopping.cancel()
             process.kill()
             self._process = None
+
+    async def _read_model(self) -> ModelRecord:
+        """The model to run: from the first start on that of one version, whatever is in use by then."""
+        record = await self._model(self.version)
+        self.version, self._fingerprint = record.version, record.fingerprint
+        return record
 
     async def _pause(self, code: int, stop: asyncio.Event) -> None:
         if code != 0 and not self._alarmed:

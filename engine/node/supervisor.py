@@ -37,11 +37,19 @@ from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.reaper import Reaper
 from engine.models.known import KnownModel
 from engine.node.let_in import TenantsLetIn
-from engine.node.reports import WORKERS_MAX, NodeReport, PoolNodes, WorkerOrder, WorkerOrderKind, workers_of
+from engine.node.reports import (
+    WORKERS_MAX,
+    NodeReport,
+    PoolNodes,
+    WorkerCounts,
+    WorkerOrder,
+    WorkerOrderKind,
+    counts_of,
+)
 from engine.node.sockets import clear_sockets
 from engine.node.supervised_worker import SupervisedWorker
 from engine.node.worker_gpus import WorkerGpus
-from engine.node.worker_indexes import WorkerIndexes
+from engine.node.worker_indexes import WantedWorkers, WorkerIndexes
 from engine.queue.client import PoolQueue
 from engine.queue.types import WorkerView
 from engine.trials.server import TrialServer, can_try
@@ -55,9 +63,9 @@ ORDER_WAIT_SECONDS = 1.0
 
 
 class Supervisor:
-    """Runs `workers` workers of one pool on this node, or as many as an order says since."""
+    """Runs so many workers of one pool on this node, or as many as an order says since."""
 
-    def __init__(self, settings: Settings, redis: RedisClient, workers: int) -> None:
+    def __init__(self, settings: Settings, redis: RedisClient, workers: int | WorkerCounts) -> None:
         self._name = f"{settings.node}-{secrets.token_hex(4)}"
         self._settings = settings
         self._journal = make_journal(settings, settings.pool, self._name)
@@ -67,7 +75,7 @@ class Supervisor:
         self._reaper = Reaper(self._queue, Quota(redis, settings), settings.reap_interval_ms)
         self._changed = asyncio.Event()
         self._model = KnownModel(settings)
-        self._slots = WorkerIndexes(workers, self._made, self._ended)
+        self._slots = WorkerIndexes(_wanted(workers), self._made, self._ended)
         self._devices: Devices | None = None
         self._devices_missing = ""
         self._seen: list[DeviceHealth] = []
@@ -119,9 +127,9 @@ class Supervisor:
                 "stop one, or let CUDA_VISIBLE_DEVICES name one that is free"
             )
 
-    def _made(self, index: int) -> SupervisedWorker:
-        settings, wanted = self._settings, self._slots.wanted
-        slot = SupervisedWorker(settings, self._queue, index, wanted, self._changed.set, self._model.read)
+    def _made(self, index: int, version: str) -> SupervisedWorker:
+        share, changed, model = max(1, self._slots.paid), self._changed.set, self._model.read
+        slot = SupervisedWorker(self._settings, self._queue, index, share, changed, model, version)
         slot.gpu = self._gpus.take(index, self._seen)
         return slot
 
@@ -168,9 +176,17 @@ class Supervisor:
 
     def _report(self) -> NodeReport:
         slots = [slot.report() for slot in self._slots]
-        node, pid = self._settings.node, os.getpid()
-        wanted = self._slots.wanted
-        return NodeReport(self._name, node, pid, slots, self._seen, self._devices_missing, wanted)
+        return NodeReport(
+            supervisor=self._name,
+            node=self._settings.node,
+            pid=os.getpid(),
+            slots=slots,
+            devices=self._seen,
+            devices_missing=self._devices_missing,
+            workers=self._slots.wanted,
+            versions=self._slots.versions,
+            paid=self._slots.paid,
+        )
 
     def _log_health(self, views: dict[str, WorkerView]) -> None:
         """Log the health of each worker, now and then."""
@@ -214,11 +230,17 @@ class Supervisor:
             self._resize(order)
 
     def _resize(self, order: WorkerOrder) -> None:
-        wanted = workers_of(order)
+        wanted = counts_of(order.worker)
         if wanted is None:
             log.warning("supervisor.resize_refused", workers=order.worker[:10], most=WORKERS_MAX)
         else:
-            self._slots.resize(wanted)
+            self._slots.resize(_wanted(wanted))
+
+
+def _wanted(workers: int | WorkerCounts) -> WantedWorkers:
+    if isinstance(workers, int):
+        return WantedWorkers.of_any(workers)
+    return WantedWorkers(workers.versions, workers.paid)
 
 
 @contextlib.contextmanager

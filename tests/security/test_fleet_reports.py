@@ -69,7 +69,7 @@ async def test_what_one_pool_reports_holds_up_no_other(
         await create_pool(sqlite, row)
     await plant(redis)
     here = settings.model_copy(update={"node": "n", "fleet_workers_max": 4})
-    controller = FleetController(here, sqlite, LocalHands(here, redis, one_user=True))
+    controller = FleetController(here, sqlite, LocalHands(here, sqlite, redis, one_user=True))
     await controller.round(now_ms())
     rows = await read_states(sqlite)
     assert [row.pool for row in rows] == ["bad", "good"]

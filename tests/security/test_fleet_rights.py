@@ -25,8 +25,10 @@ from engine.api import PoolQueue
 from engine.fleet.local_hands import LocalHands
 from engine.fleet.next_steps import NextStep, StepKind
 from engine.fleet.observed import FleetNow
+from engine.fleet.roll_facts import pinned_requests
 from engine.fleet.states import end_lease, hold_lease, node_row, read_states, write_states
 from engine.node.reports import NodeReport, PoolNodes, WorkerOrder, WorkerOrderKind
+from tests.engine.fleet.world import target
 from tests.security.database_roles import as_role
 from tests.security.database_roles import roles as roles  # the fixture
 from tests.support.redis import Redis
@@ -44,13 +46,19 @@ COMMANDS = (
 )
 
 
-async def test_supervisors_are_seen_and_resized(redis: Redis, redis_url: str, settings: Settings):
-    """By its own user, in any pool; what requests say it can not read, nor change one."""
+async def test_supervisors_are_seen_and_resized(
+    redis: Redis, redis_url: str, settings: Settings, sqlite: Database
+):
+    """By its own user, in any pool, with which version requests pin; what requests say it can not read, nor
+    change one."""
     nodes = PoolNodes(PoolQueue(redis, "default", settings))
     await nodes.report(NodeReport("s1", "elsewhere", 1, [], workers=2))
+    await redis.zadd("{p:default}deadlines", {"t:1": 7_000})
+    await redis.hset("{p:default}req:t:1", mapping={"fingerprint": "f1"})
     async with client_of(redis, redis_url, FLEET) as client:
-        hands = LocalHands(settings.model_copy(update={"fleet_workers_max": 4}), client)
-        (seen,) = (await hands.observe(["default"])).pools["default"].supervisors
+        hands = LocalHands(settings.model_copy(update={"fleet_workers_max": 4}), sqlite, client)
+        (seen,) = (await hands.observe([target("default", 2)])).pools["default"].supervisors
+        assert await pinned_requests(client, "default") == ({"f1": 1}, {"f1": 7_000})
         assert (seen.name, seen.node, seen.workers) == ("s1", "elsewhere", 2)
         await hands.act(NextStep("default", StepKind.RESIZE, 3, "s1"), None)
         await tell_routes(client)

@@ -146,6 +146,7 @@ def _pools() -> None:
         sa.Column("as_desired", sa.Boolean(), nullable=False),
         *texts("step", "why", "node", "controller"),
         *numbers("since_ms", "served_ms", "observed_ms"),
+        sa.Column("versions", sa.JSON(), nullable=False),
     )
     op.create_table(
         "fleet_node",

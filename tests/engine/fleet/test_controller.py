@@ -14,7 +14,7 @@ from core.sql.database import Database
 from engine.fleet import controller as controllers
 from engine.fleet.controller import FleetController
 from engine.fleet.next_steps import NextStep, StepKind
-from engine.fleet.observed import FleetNow
+from engine.fleet.observed import FleetNow, PoolTarget
 from engine.fleet.states import LEASE_MS, end_lease, hold_lease, read_states
 from tests.engine.fleet.world import Machine
 from tests.support.patience import soon, wait_until
@@ -28,11 +28,12 @@ class Hands:
     def __init__(self, machine: Machine) -> None:
         self.machine, self.broken, self.closed = machine, set[str](), False
         self.asked = list[Sequence[str]]()
+        self.told, self.expected = 0, list[str]()
         self.ends = asyncio.Event()
 
-    async def observe(self, pools: Sequence[str]) -> FleetNow:
+    async def observe(self, wanted: Sequence[PoolTarget]) -> FleetNow:
         """All that runs there."""
-        self.asked.append(pools)
+        self.asked.append([each.pool for each in wanted])
         return self.machine.seen()
 
     async def act(self, step: NextStep, target: DesiredPool | None) -> None:
@@ -40,6 +41,14 @@ class Hands:
         if step.pool in self.broken:
             raise OSError(28, "no space left")
         self.machine.obey(step)
+
+    async def switched(self) -> None:
+        """Gateways are told."""
+        self.told += 1
+
+    async def expect(self, target: PoolTarget) -> None:
+        """Requests wait."""
+        self.expected.append(target.version)
 
     async def ended(self) -> None:
         """Nothing ends by itself here, unless a test says so."""

@@ -13,11 +13,11 @@ from tests.engine.fleet.world import Machine, Target, reported, target
 NOW_MS = 1_000_000
 CHILD = ChildNow(1, 2, True)
 ENDED = ChildNow(1, 1, False, 1, NOW_MS, "no model")
-START, RESIZE, STOP, WAIT, KEEP = StepKind
+START, RESIZE, SWITCH, STOP, WAIT, KEEP = StepKind
 NO_ROOM = "this machine has room for 2 more workers; pool eu-1 wants 5: resize it to at most 4"
 LABEL = "node n does not have the label zone=b"
 CASES = [
-    ("a new pool", target("p", 2), PoolNow(), 8, NextStep("p", START, 2)),
+    ("a new pool", target("p", 2), PoolNow(), 8, NextStep("p", START, 2, versions={"1": 2}, paid=2)),
     ("it has just started", target("p", 2), PoolNow(child=CHILD), 8,
      NextStep("p", WAIT, 2, why="its supervisor is starting")),
     ("all is well", target("p", 2), PoolNow((reported(2, 2, 2),), CHILD), 8, NextStep("p", KEEP, 2, "s1")),
@@ -35,7 +35,7 @@ CASES = [
     ("another's supervisor", target("p", 3), PoolNow((reported(2, 2, 2, pid=9),)), 8,
      NextStep("p", RESIZE, 3, "s9")),
     ("workers elsewhere count", target("p", 3), PoolNow((reported(2, 2, 2, 7, "m"),)), 8,
-     NextStep("p", START, 1)),
+     NextStep("p", START, 1, versions={"1": 1}, paid=1)),
     ("an older release", target("p", 3), PoolNow((reported(None, 2, 2),), CHILD), 8,
      NextStep("p", WAIT, why="supervisor s1 is of an older release: start it again")),
     ("a label that we lack", target("p", 3, zone="b"), PoolNow(), 8, NextStep("p", WAIT, why=LABEL)),
@@ -43,7 +43,7 @@ CASES = [
      NextStep("p", KEEP, 2, "s1", LABEL)),
     ("no user in Redis", target("p", 1), PoolNow(lacks="make it"), 8, NextStep("p", WAIT, why="make it")),
     ("it ended once", target("p", 1), PoolNow(child=ENDED), 8,
-     NextStep("p", START, 1)),
+     NextStep("p", START, 1, versions={"1": 1}, paid=1)),
     ("it ends again and again", target("p", 1), PoolNow(child=replace(ENDED, failures=3)), 8,
      NextStep("p", WAIT, why="its supervisor ended and is started again in 2 s: no model")),
     ("drains with requests", target("p", 2, True), PoolNow((reported(2, 2, 2),), CHILD, 1), 8,
@@ -101,7 +101,7 @@ def test_pools_share_what_room_there_is():
     assert (machine.children.get("c"), machine.children["b"]) == (None, [1, 3])
     machine.passes()
     (begun,) = [step for step in next_steps(wanted, machine.seen(), NOW_MS) if step.pool == "c"]
-    assert begun == NextStep("c", START, 2)
+    assert begun == NextStep("c", START, 2, versions={"1": 2}, paid=2)
 
 
 def test_a_supervisor_that_ends_is_left_alone_for_longer_each_time():

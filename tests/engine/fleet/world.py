@@ -18,6 +18,9 @@ class Target:
     model: str = "tiny"
     version: str = "1"
     generation: int = 1
+    next_version: str = ""
+    old_until_ms: int = 0
+    accept_gap: bool = False
 
 
 def target(pool: str, workers: int, draining: bool = False, **labels: str) -> Target:

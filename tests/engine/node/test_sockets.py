@@ -58,7 +58,7 @@ async def test_a_workers_sockets_go_with_it(
         stop.set()
         raise StartupError("x")
 
-    async def model() -> ModelRecord:
+    async def model(_: str) -> ModelRecord:
         return ModelRecord("tiny", "1", FINGERPRINT, settings.home, 4096)
 
     monkeypatch.setattr(supervised_worker, "spawn", ends_at_once)

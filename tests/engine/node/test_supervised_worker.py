@@ -10,111 +10,19 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
-from redis.exceptions import RedisError
 
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from engine.backends.environment import usable_cpus
 from engine.gpus import DeviceHealth, GpuAssignment
 from engine.models.known import RECORD
-from engine.models.registry import ModelRecord
 from engine.node import supervised_worker
 from engine.node.reports import ReadyTime, WorkerProcessState, WorkerReport
-from engine.node.supervised_worker import Backoff, SupervisedWorker
-from engine.queue.types import WorkerView
+from engine.node.supervised_worker import Backoff
+from tests.engine.node.worker_rig import MODEL, Process, WorkerRig, seen
 from tests.support.home import settings_in
 
-MODEL = ModelRecord("tiny", "1", "f1", Path("/models/tiny"), 512)
 DEVICE = DeviceHealth(3, "GPU-3", 40, 90, 0, False, 0, 1, "NVIDIA H200")
-
-
-class Process:
-    """What a leashed worker is to its place."""
-
-    pid = 4711
-
-    def __init__(self, *codes: int) -> None:
-        self.told: list[str] = []
-        self.codes = codes
-        self.asked = asyncio.Event()
-
-    def terminate(self) -> None:
-        """Asked to end."""
-        self.told.append("terminate")
-        self.asked.set()
-
-    def kill(self) -> None:
-        """Ended."""
-        self.told.append("kill")
-
-    async def wait(self) -> int:
-        """At once where it has a code, else once it is asked to."""
-        if not self.codes:
-            await self.asked.wait()
-        return self.codes[0] if self.codes else 0
-
-
-class WorkerQueue:
-    """Of the pool, what a place asks: who is registered, and to take a worker's work back."""
-
-    def __init__(self) -> None:
-        self.registered: list[str] = []
-        self.left: list[tuple[str, str]] = []
-        self.away = 0
-
-    async def workers(self) -> list[WorkerView]:
-        """All of them."""
-        self._answers()
-        return [seen(name) for name in self.registered]
-
-    async def deregister(self, worker: str, why: str) -> int:
-        """What it held goes to others."""
-        self._answers()
-        self.left.append((worker, why))
-        return 1
-
-    def _answers(self) -> None:
-        self.away -= 1
-        if self.away >= 0:
-            raise RedisError("away")
-
-
-class WorkerRig:
-    """A place at a time of its own, which nothing moves but the test."""
-
-    def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self.changes, self.counted = 1_000.0, 0, list[tuple[str, dict[str, str]]]()
-        self.queue = WorkerQueue()
-        monkeypatch.setattr(supervised_worker, "time", SimpleNamespace(monotonic=lambda: self.now))
-        for name in ("alarms", "worker_exits"):
-            adds = SimpleNamespace(add=lambda _, facts, name=name: self.counted.append((name, facts)))
-            monkeypatch.setattr(supervised_worker.instruments, name, adds)
-        self.slot: Any = SupervisedWorker(settings, self.queue, 2, 4, self._changed, self._model)  # type: ignore[arg-type]
-        self.slot.worker = "w"
-
-    def _changed(self) -> None:
-        self.changes += 1
-
-    async def _model(self) -> ModelRecord:
-        return MODEL
-
-    def runs(self, state: WorkerProcessState = WorkerProcessState.STARTING) -> Process:
-        """A worker that was started now."""
-        process = self.slot._process = Process()
-        self.slot._state = state
-        self.slot._started_at = self.slot._alive_at = self.slot._looked_at = self.now
-        return process
-
-    def looks(self, after_seconds: float, view: WorkerView | None) -> WorkerReport:
-        """What becomes of it then."""
-        self.now += after_seconds
-        self.slot.look(view)
-        return self.slot.report()
-
-
-def seen(worker: str = "w", alive: bool = True) -> WorkerView:
-    """As the pool has it."""
-    return WorkerView(worker, "f1", alive, 0, 0, {})
 
 
 @pytest.fixture
@@ -316,7 +224,27 @@ async def test_a_worker_is_started_with_what_it_needs(
         assert modest == ([Process.pid] if more else [])
         assert (process.told.pop(), place.slot.report().pid) == ("kill", 0)
     assert (place.slot.report().starts, place.changes) == (2, 2)
+    assert (place.asked, place.slot.version, place.slot.report().fingerprint) == (["", "1"], "1", "f1")
     assert (settings.home / "logs").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("flag", ["is_surge", "is_modest", "neither"])
+async def test_a_start_beside_others_leaves_the_cores_to_them(
+    place: WorkerRig, monkeypatch: pytest.MonkeyPatch, flag: str
+):
+    """Its first one too, where it is beyond what is paid or of another version; a surge is not metered."""
+    modest: list[int] = []
+
+    async def spawn(*_: object) -> Process:
+        return Process(7)
+
+    monkeypatch.setattr(supervised_worker, "spawn", spawn)
+    monkeypatch.setattr(supervised_worker.cpu_share, "lower_cpu_share", modest.append)
+    place.slot.gpu = GpuAssignment(DEVICE, {})
+    setattr(place.slot, flag, True)
+    await place.slot._run_one(asyncio.Event(), {})
+    assert modest == ([] if flag == "neither" else [Process.pid])
+    assert (place.slot.heartbeat() is None) == (flag == "is_surge")
 
 
 async def test_a_worker_that_cannot_be_started_has_ended(place: WorkerRig, monkeypatch: pytest.MonkeyPatch):

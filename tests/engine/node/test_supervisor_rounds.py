@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import UserList
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,10 +26,18 @@ from engine.node.reports import (
     WorkerReport,
 )
 from engine.node.supervisor import Supervisor
+from engine.node.worker_indexes import WantedWorkers
 from engine.queue.types import WorkerView
 from tests.support.home import settings_in
 from tests.support.patience import wait_until
 
+NO_COUNTS = (
+    '{"paid":2}',
+    '{"paid":2,"versions":{"1":0}}',
+    '{"paid":2,"versions":{"":1}}',
+    '{"paid":65,"versions":{"1":1}}',
+    '{"paid":2,"versions":{"1":40,"2":40}}',
+)
 DEVICE = DeviceHealth(3, "GPU-3", 41, 90, 0, False, 0, 1, "NVIDIA H200")
 
 
@@ -99,11 +107,12 @@ class StubPoolNodes:
 class StubIndexes(UserList[Slot]):
     """Two places, and what it was last told to run."""
 
-    wanted = 2
+    wanted = paid = 2
+    versions: Mapping[str, int] = {"1": 2}
 
-    def resize(self, wanted: int) -> None:
+    def resize(self, wanted: WantedWorkers) -> None:
         """As an order says."""
-        self.wanted = wanted
+        self.wanted, self.paid, self.versions = wanted.total, wanted.paid, wanted.versions
 
 
 class Rounds:
@@ -164,7 +173,7 @@ async def test_a_round_looks_at_each_worker_and_says_how_all_are(
     assert shown[0] == (["ready", "ready"], [])
     places = [slot.report() for slot in rounds.slots]
     assert rounds.nodes.reports[0] == NodeReport(
-        rounds.of._name, "n", os.getpid(), places, [], "no driver", 2
+        rounds.of._name, "n", os.getpid(), places, [], "no driver", 2, {"1": 2}, 2
     )
     assert rounds.announced == 2
 
@@ -237,13 +246,17 @@ async def test_a_kill_is_obeyed_by_the_place_of_its_worker(rounds: Rounds, monke
 
 
 async def test_a_resize_is_obeyed_within_bounds(rounds: Rounds):
-    """What is no number of workers is refused with a line in the log, and changes nothing."""
-    for asked in ("0", "64", "65", "-1", "1000000", "two", "²", ""):
+    """In all, or of each version. What is no number of workers is refused with a line in the log, and changes
+    nothing."""
+    good = ('{"paid":2,"versions":{"1":2,"2":1}}', "0", "64")
+    for asked in (*good, "65", "-1", "1000000", "two", "²", "", *NO_COUNTS):
         rounds.nodes.orders = [WorkerOrder(WorkerOrderKind.RESIZE, asked)]
         await rounds.of._obey_next()
-    assert rounds.slots.wanted == 64
+        if asked == good[0]:
+            assert (rounds.slots.versions, rounds.slots.paid) == ({"1": 2, "2": 1}, 2)
+    assert (rounds.slots.wanted, rounds.slots.versions) == (64, {"": 64})
     refused = [facts["workers"] for event, facts in rounds.said if event == "supervisor.resize_refused"]
-    assert refused == ["65", "-1", "1000000", "two", "²", ""]
+    assert refused == ["65", "-1", "1000000", "two", "²", "", *(each[:10] for each in NO_COUNTS)]
 
 
 def test_one_supervisor_of_a_node_and_pool_has_a_data_folder(settings: Settings):

@@ -13,7 +13,7 @@ from engine.node import worker_gpus
 from engine.node.reports import NodeReport, PoolNodes
 from engine.node.supervised_worker import SupervisedWorker
 from engine.node.worker_gpus import WorkerGpus
-from engine.node.worker_indexes import WorkerIndexes
+from engine.node.worker_indexes import WantedWorkers, WorkerIndexes
 from tests.engine.node.supervised import crew as crew
 from tests.engine.node.supervised import supervised
 from tests.engine.workers import PoolWorkers
@@ -48,9 +48,10 @@ async def test_a_running_supervisor_takes_more_and_fewer_workers(crew: PoolWorke
 class FakeWorker:
     """A worker that drains when it is let."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, version: str) -> None:
         self.index, self.workers, self.drained = index, 0, asyncio.Event()
-        self.draining = False
+        self.version, self.draining, self.is_ready = version, False, False
+        self.is_surge = self.is_modest = False
 
     async def keep(self, stop: asyncio.Event) -> None:
         """Run until `stop`, then drain."""
@@ -64,11 +65,11 @@ class Indexes:
 
     def __init__(self) -> None:
         self.made, self.ended = list[FakeWorker](), list[int]()
-        self.of = WorkerIndexes(2, self._make, self.ended.append)
+        self.of = WorkerIndexes(WantedWorkers.of_any(2), self._make, self.ended.append)
         self.stop = asyncio.Event()
 
-    def _make(self, index: int) -> SupervisedWorker:
-        fake: Any = FakeWorker(index)
+    def _make(self, index: int, version: str) -> SupervisedWorker:
+        fake: Any = FakeWorker(index, version)
         self.made.append(fake)
         return fake
 
@@ -94,9 +95,9 @@ async def indexes() -> AsyncGenerator[Indexes]:
 
 async def test_an_index_that_drains_starts_again_only_after_it(indexes: Indexes):
     """Asked for again meanwhile, it has two workers at no time; each knows how many share the cores."""
-    indexes.of.resize(1)
+    indexes.of.resize(WantedWorkers.of_any(1))
     await wait_until(lambda: indexes.now() == [(0, False), (1, True)])
-    indexes.of.resize(3)
+    indexes.of.resize(WantedWorkers.of_any(3))
     await wait_until(lambda: indexes.now() == [(0, False), (1, True), (2, False)])
     assert [fake.index for fake in indexes.made] == [0, 1, 2]
     indexes.made[1].drained.set()
@@ -106,10 +107,29 @@ async def test_an_index_that_drains_starts_again_only_after_it(indexes: Indexes)
 
 async def test_all_that_run_drain_at_the_end(indexes: Indexes):
     """Those that drain already are waited for like the others."""
-    indexes.of.resize(1)
+    indexes.of.resize(WantedWorkers.of_any(1))
     await wait_until(lambda: indexes.now() == [(0, False), (1, True)])
     indexes.stop.set()
     await wait_until(lambda: indexes.now() == [(0, True), (1, True)])
+
+
+async def test_versions_run_side_by_side(indexes: Indexes):
+    """One beyond those that are paid is a surge until it replaces one; what had no version before has the one
+    that it was made for, and stays so."""
+    for fake in indexes.made:
+        fake.is_ready = True
+    indexes.of.resize(WantedWorkers({"1": 2, "2": 1}, 2))
+    await wait_until(lambda: len(indexes.now()) == 3)
+    facts = [(fake.index, fake.version, fake.is_surge, fake.is_modest) for fake in indexes.made]
+    assert facts == [(0, "1", False, False), (1, "1", False, False), (2, "2", True, True)]
+    assert indexes.of.versions == {"1": 2, "2": 1}
+    indexes.of.resize(WantedWorkers({"2": 2, "1": 1}, 2))
+    await wait_until(lambda: indexes.now() == [(0, False), (1, True), (2, False)])
+    await wait_until(lambda: not indexes.made[2].is_surge)
+    indexes.made[1].drained.set()
+    await wait_until(lambda: len(indexes.made) == 4)
+    assert (indexes.made[3].index, indexes.made[3].version, indexes.made[3].is_surge) == (1, "2", True)
+    assert [fake.workers for fake in indexes.of] == [2, 2, 2]
 
 
 def devices(count: int) -> list[DeviceHealth]:
