@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlmodel import col, func, or_, select
+from sqlmodel import col, func
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.dedicated_pools.commitment_rates import ANY_GPU
 from billing.dedicated_pools.commitments import gpu_commitments_of
-from billing.dedicated_pools.hours import GpuHour, PoolOwnership, ReadyInterval, hours_of
+from billing.dedicated_pools.hours import GpuHour, PoolOwnership
+from billing.dedicated_pools.owned_hours import owned_hours
 from billing.dedicated_pools.owners import owners_of
 from billing.dedicated_pools.reports import PoolLine, lines_of_pools
-from billing.dedicated_pools.store import interval_of
 from billing.money import round_half_even
 from billing.periods import PeriodWindow
-from billing.tables.dedicated_pools import Commitment, PoolInterval
+from billing.tables.dedicated_pools import Commitment
 from billing.tables.tenants import UsageRow
 from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
@@ -85,7 +85,7 @@ async def own_pools(
         if not names:
             return []
         pools = {name: OwnPool(name) for name in names}
-        for hour_ms, each in await _hours(session, tenant_id, names, window):
+        for hour_ms, each in await owned_hours(session, tenant_id, names, window):
             _add(pools[each.pool], each, hour_ms, days[bisect_right(days, hour_ms) - 1])
         share_costs(pools, await lines_of_pools(session, window, tenant_id))
         waits = await _longest_waits(session, tenant_id, names, PeriodWindow(waits_from_ms, window.end_ms))
@@ -143,32 +143,6 @@ def _had(tenant_id: str, times: Sequence[PoolOwnership], window: PeriodWindow) -
         each.tenant_id == tenant_id and each.from_ms < window.end_ms and until > window.start_ms
         for each, until in zip(times, ends, strict=True)
     )
-
-
-async def _hours(
-    session: AsyncSession,
-    tenant_id: str,
-    owners: dict[str, list[PoolOwnership]],
-    window: PeriodWindow,
-) -> list[tuple[int, GpuHour]]:
-    """The tenant's GPU time by the hour. A device counts once, so that intervals of the same devices in other
-    pools are read too."""
-    own = col(PoolInterval.pool).in_(sorted(owners))
-    in_window = (col(PoolInterval.hour_ms) >= window.start_ms, col(PoolInterval.hour_ms) < window.end_ms)
-    devices = select(PoolInterval.device).where(own, *in_window)
-    columns = (getattr(PoolInterval, name) for name in PoolInterval.model_fields)
-    statement = select_columns(*columns).where(
-        *in_window, or_(own, col(PoolInterval.device).in_(devices.distinct()))
-    )
-    by_hour: dict[int, list[ReadyInterval]] = {}
-    for row in (await untyped(session).exec(statement)).all():
-        by_hour.setdefault(row.hour_ms, []).append(interval_of(row))
-    return [
-        (hour, each)
-        for hour in sorted(by_hour)
-        for each in hours_of(by_hour[hour], owners)
-        if each.tenant_id == tenant_id
-    ]
 
 
 async def _longest_waits(
