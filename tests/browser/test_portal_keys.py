@@ -62,6 +62,49 @@ async def test_a_key_is_made_shown_once_and_its_first_call_is_seen(
     assert (watched.errors, watched.strangers) == ([], [])
 
 
+async def test_a_key_is_restricted_to_web_pages(open_page: OpenPage, acme: PortalOfAcme):
+    """What is no origin is said beside the field before anything is saved. The program that is shown is one
+    for a page; the table says which pages, and an edit what changes."""
+    watched = await acme.opened(open_page, "keys", viewport=WIDE)
+    page = watched.page
+    await page.get_by_role("button", name="New key").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("widget")
+    origins = dialog.get_by_label("Origins")
+    await origins.fill("https://app.acme.example/chat")
+    await expect(origins).to_have_attribute("aria-invalid", "true")
+    await expect(dialog.get_by_text("Leave out what comes after the host", exact=False)).to_be_visible()
+    await shot(page, "portal-key-origin-wrong")
+    await origins.fill("HTTPS://App.acme.example/\nhttp://localhost:5173")
+    shown = "pages of https://app.acme.example, http://localhost:5173"
+    await expect(dialog.get_by_label("The key")).to_contain_text(shown)
+    await dialog.get_by_label("Reason").fill("a chat in our shop")
+    await shot(page, "portal-key-origins")
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="Create key").click()
+    await expect(dialog.get_by_text(f"It works in {shown}, and nowhere else:")).to_be_visible()
+    await expect(dialog.get_by_role("tab")).to_have_text(["JavaScript"])
+    await shot(page, "portal-key-origins-made")
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="I have stored it").click()
+    row = page.get_by_role("table", name="Keys").get_by_role("row", name="widget")
+    await expect(row).to_contain_text("in pages of app.acme.example and 1 more")
+    await shot(page, "portal-keys-origins")
+
+    await page.get_by_role("button", name="More for widget").click()
+    await page.get_by_role("menuitem", name="Edit…").click()
+    await expect(origins).to_have_value("https://app.acme.example\nhttp://localhost:5173")
+    await origins.fill("https://*.acme.example")
+    await expect(dialog.get_by_label("What changes")).to_contain_text("pages of https://*.acme.example")
+    await dialog.get_by_label("Reason").fill("previews, too")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(row).to_contain_text("in pages of *.acme.example")
+    listed = (await answer_of(keys.list_keys, acme.stores, OWNER, ListKeys(tenant="acme"))).items
+    assert [each.origins for each in listed if each.name == "widget"] == [["https://*.acme.example"]]
+    watched.errors[:] = [each for each in watched.errors if "400" not in each]  # of what was refused
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
 async def test_a_rotation_says_whether_the_old_key_is_still_used(open_page: OpenPage, acme: PortalOfAcme):
     """Both work for the overlap; ending the old one names what it would stop."""
     watched = await acme.opened(open_page, "keys", viewport=WIDE)

@@ -1,6 +1,6 @@
 // Making a key: what it is called, whose it is, what it may do. It is shown once.
 
-import { Checkbox, NativeSelect, TextInput } from "@mantine/core";
+import { Checkbox, NativeSelect, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { EditDialog, terms, type ErrorOf } from "../components/edit-dialog";
@@ -9,7 +9,7 @@ import { api, answered, type Schemas } from "../api";
 import { useSession } from "../session";
 import { useTimes } from "../zone";
 import { KeyMade } from "./key-made";
-import { SCOPES, type KeyScope } from "./key-words";
+import { originsOf, originWords, SCOPES, type KeyScope } from "./key-words";
 
 const ENDS = [["", "never"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"]] as const;
 const DAY_MS = 86_400_000;
@@ -22,9 +22,10 @@ export function CreateKey({ tenant, called = tenant, onClose }: { tenant: string
   const [user, setUser] = useState("");
   const [days, setDays] = useState("");
   const [scopes, setScopes] = useState<KeyScope[]>(["chat"]);
+  const [origins, setOrigins] = useState("");
   const [began] = useState(() => Date.now());
   const expires = days ? new Date(began + Number(days) * DAY_MS).toISOString() : null;
-  const body = { project, name: name.trim(), user: user.trim(), expires, scopes };
+  const body = { project, name: name.trim(), user: user.trim(), expires, scopes, origins: originsOf(origins) };
   return (
     <EditDialog
       title={`New key of ${called}`}
@@ -33,7 +34,7 @@ export function CreateKey({ tenant, called = tenant, onClose }: { tenant: string
       size={520}
       typed={scopes.length ? JSON.stringify(body) : ""}
       send={(how) => answered(api.POST("/api/tenants/{tenant}/keys", { params: { path: { tenant }, ...terms(how) }, body: { ...body, reason: how.reason } }))}
-      preview={({ key }) => <Facts boxed label="The key" facts={[["Speaks for", key.user ? <bdi>{key.user}</bdi> : "users that it names"], ["May", key.scopes.join(", ")], ["Ends", key.expires ? at(key.expires) : "never"]]} />}
+      preview={({ key }) => <Facts boxed label="The key" facts={[["Speaks for", key.user ? <bdi>{key.user}</bdi> : "users that it names"], ["May", key.scopes.join(", ")], ["Used by", originWords(key.origins)], ["Ends", key.expires ? at(key.expires) : "never"]]} />}
       saved={(made) => <KeyMade made={made} tenant={called} />}
       savedTitle={`Your key ${name.trim()}`}
       closes="I have stored it"
@@ -46,6 +47,7 @@ export function CreateKey({ tenant, called = tenant, onClose }: { tenant: string
             <ProjectInput tenant={tenant} value={project} onChange={setProject} error={errorOf("project")} />
           </div>
           <Scopes value={scopes} onChange={setScopes} errorOf={errorOf} />
+          <Origins value={origins} onChange={setOrigins} errorOf={errorOf} />
           <div className="edit-pair">
             <TextInput label="User" description="Empty: it may name users itself." value={user} onChange={(event) => setUser(event.currentTarget.value)} error={errorOf("user")} autoComplete="off" />
             <NativeSelect label="Ends" description="It can be revoked at any time." value={days} onChange={(event) => setDays(event.currentTarget.value)} data={ENDS.map(([value, label]) => ({ value, label }))} error={errorOf("expires")} />
@@ -78,6 +80,13 @@ export function Scopes({ value, onChange, errorOf }: ScopesInput) {
       </div>
     </Checkbox.Group>
   );
+}
+
+type OriginsInput = { value: string; onChange: (origins: string) => void; errorOf: ErrorOf };
+
+/** The web pages that may use a key, for one that stands in them. */
+export function Origins({ value, onChange, errorOf }: OriginsInput) {
+  return <Textarea label="Origins" description="For a key that stands in web pages: only pages of these may use it, one a line. Empty: any page and program." placeholder="https://app.example.com" value={value} onChange={(event) => onChange(event.currentTarget.value)} error={errorOf("origins")} rows={2} spellCheck={false} autoComplete="off" />;
 }
 
 export type NewKey = Schemas["NewKey"];

@@ -8,6 +8,7 @@ import { useLive } from "../live";
 import { useSession } from "../session";
 import { useZone } from "../zone";
 import { zonedClock } from "../zoned";
+import { originWords } from "./key-words";
 import { Programs } from "./programs";
 import { shortSecret } from "./snippets";
 import "./api-keys.css";
@@ -22,7 +23,7 @@ export function KeyMade({ made, tenant, children }: { made: NewKey; tenant: stri
       <p>This is the only time it is shown. Copy it now; afterwards it can only be rotated.</p>
       <Secret secret={made.secret} />
       {children}
-      {made.key.scopes.includes("chat") && me.gateway && <Snippets gateway={me.gateway} secret={made.secret} tenant={tenant} />}
+      {made.key.scopes.includes("chat") && me.gateway && <Snippets gateway={me.gateway} secret={made.secret} tenant={tenant} origins={made.key.origins} />}
       <FirstCall of={made.key} />
     </div>
   );
@@ -41,11 +42,13 @@ function Secret({ secret }: { secret: string }) {
   );
 }
 
-function Snippets({ gateway, secret, tenant }: { gateway: string; secret: string; tenant: string }) {
+type Tried = { gateway: string; secret: string; tenant: string; origins: readonly string[] };
+
+function Snippets({ gateway, secret, tenant, origins }: Tried) {
   return (
     <div className="key-snippets">
-      <p className="soft">Try it. The address is that of <bdi>{tenant}</bdi>:</p>
-      <Programs gateway={gateway} secret={secret} shown={shortSecret(secret)} of="the program, with the whole key" />
+      {origins.length ? <p className="soft">It works in {originWords(origins)}, and nowhere else:</p> : <p className="soft">Try it. The address is that of <bdi>{tenant}</bdi>:</p>}
+      <Programs gateway={gateway} secret={secret} shown={shortSecret(secret)} of="the program, with the whole key" inPages={origins.length > 0} />
     </div>
   );
 }

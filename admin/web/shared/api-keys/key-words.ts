@@ -16,6 +16,20 @@ export const SCOPES: readonly (readonly [KeyScope, string])[] = [
   ["usage:read:tenant", "read all projects' usage and cost"],
 ];
 
+/** Origins as they are typed: one a line, or with blanks or commas between. */
+export const originsOf = (text: string) => text.split(/[\s,]+/).filter(Boolean);
+
+/** Which pages may use a key, in full. */
+export const originWords = (origins: readonly string[]) => (origins.length ? `pages of ${origins.join(", ")}` : "any page and program");
+
+/** Which pages may use a key, for a table; empty where any may. */
+export function shortOrigins(origins: readonly string[]): string {
+  const [first] = origins;
+  if (first === undefined) return "";
+  const site = first.replace(/^https?:\/\//, "");
+  return origins.length === 1 ? `in pages of ${site}` : `in pages of ${site} and ${count(origins.length - 1)} more`;
+}
+
 /** A key as people know it. */
 export const keyName = (key: { name: string; prefix: string }) => key.name || key.prefix;
 

@@ -3,22 +3,25 @@
 import { Tabs } from "@mantine/core";
 import { useState } from "react";
 import { CopyButton } from "../components/command";
-import { LANGUAGES, noteOf, snippetOf, type Language } from "./snippets";
+import { languagesOf, noteOf, snippetOf, type Language } from "./snippets";
 import "./api-keys.css";
 
-/** `secret` is copied, `shown` stands in its place on the page; `of`: what is copied. */
-export function Programs({ gateway, secret, shown, of }: { gateway: string; secret: string; shown: string; of: string }) {
-  const [language, setLanguage] = useState<Language>("Python");
+type Shown = { gateway: string; secret: string; shown: string; of: string; inPages?: boolean };
+
+/** `secret` is copied, `shown` stands in its place on the page; `of`: what is copied; `inPages`: web pages use the key. */
+export function Programs({ gateway, secret, shown, of, inPages = false }: Shown) {
+  const languages = languagesOf(inPages);
+  const [language, setLanguage] = useState<Language>(languages[0] ?? "Python");
   return (
     <Tabs color="var(--accent)" value={language} onChange={(value) => setLanguage(value as Language)}>
       <Tabs.List>
-        {LANGUAGES.map((each) => <Tabs.Tab key={each} value={each}>{each}</Tabs.Tab>)}
-        <span className="key-copy"><CopyButton text={snippetOf(language, gateway, secret)} of={of} /></span>
+        {languages.map((each) => <Tabs.Tab key={each} value={each}>{each}</Tabs.Tab>)}
+        <span className="key-copy"><CopyButton text={snippetOf(language, gateway, secret, inPages)} of={of} /></span>
       </Tabs.List>
-      {LANGUAGES.map((each) => (
+      {languages.map((each) => (
         <Tabs.Panel key={each} value={each}>
-          <pre tabIndex={0} role="group" aria-label={`${each} program`}>{snippetOf(each, gateway, shown)}</pre>
-          {noteOf(each) && <p className="note">{noteOf(each)}</p>}
+          <pre tabIndex={0} role="group" aria-label={`${each} program`}>{snippetOf(each, gateway, shown, inPages)}</pre>
+          {noteOf(each, inPages) && <p className="note">{noteOf(each, inPages)}</p>}
         </Tabs.Panel>
       ))}
     </Tabs>

@@ -9,7 +9,7 @@ import { useLive } from "../live";
 import { useSession } from "../session";
 import { useTimes } from "../zone";
 import { KeyMade } from "./key-made";
-import { keyName, servedWords, type Key } from "./key-words";
+import { keyName, originWords, servedWords, type Key } from "./key-words";
 import { RevokeKey } from "./revoke-key";
 import "./api-keys.css";
 
@@ -27,7 +27,7 @@ export function RotateKey({ tenant, called = tenant, of, onClose }: { tenant: st
       size={520}
       typed={JSON.stringify({ overlap_hours: hours })}
       send={(how) => answered(api.POST("/api/tenants/{tenant}/keys/{key}/rotate", { params: { path, ...terms(how) }, body: { overlap_hours: hours, reason: how.reason } }))}
-      preview={({ key }) => <Facts boxed label="The key after it" facts={[["The new one may", key.scopes.join(", ")], ["It ends", key.expires ? at(key.expires) : "never"]]} />}
+      preview={({ key }) => <Facts boxed label="The key after it" facts={[["The new one may", key.scopes.join(", ")], ["Used by", originWords(key.origins)], ["It ends", key.expires ? at(key.expires) : "never"]]} />}
       saved={(made) => (
         <KeyMade made={made} tenant={called}>
           {hours > 0 && <OldAndNew tenant={tenant} old={of.key} fresh={made.key} />}

@@ -11,7 +11,7 @@ import { lasting, moment } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { CreateKey } from "../../../shared/api-keys/create-key";
 import { EditKey } from "../../../shared/api-keys/edit-key";
-import type { Key } from "../../../shared/api-keys/key-words";
+import { shortOrigins, type Key } from "../../../shared/api-keys/key-words";
 import { RevokeKey } from "../../../shared/api-keys/revoke-key";
 import { RotateKey } from "../../../shared/api-keys/rotate-key";
 import { useProjectNames } from "../../../shared/project-names";
@@ -33,7 +33,7 @@ export function Keys({ tenant, keys: { items, error, more } }: { tenant: string;
   const projects = useProjectNames(tenant);
   useScrollTo("keys", items !== undefined);
   const columns: Column<Key>[] = [
-    { title: "Key", cell: (key) => <b title={key.prefix}>{key.name || key.prefix}</b> },
+    { title: "Key", cell: (key) => <><b title={key.prefix}>{key.name || key.prefix}</b>{key.origins.length > 0 && <span className="soft" title={key.origins.join("\n")}> <bdi>{shortOrigins(key.origins)}</bdi></span>}</> },
     { title: "Starts with", narrow: "hide", cell: (key) => <code>{key.prefix}</code> },
     { title: "Project", cell: (key) => projects.get(key.project) ?? key.project },
     { title: "User", phone: "hide", cell: (key) => (key.shared ? "shared by browsers" : key.user || "any that it names") },

@@ -11,7 +11,7 @@ import { api, answered } from "../../../shared/api";
 import { centsText, centsOf, count } from "../../../shared/format";
 import { CreateKey } from "../../../shared/api-keys/create-key";
 import { EditKey } from "../../../shared/api-keys/edit-key";
-import { keyName, type Key } from "../../../shared/api-keys/key-words";
+import { keyName, shortOrigins, type Key } from "../../../shared/api-keys/key-words";
 import { RevokeKey } from "../../../shared/api-keys/revoke-key";
 import { RotateKey, Rotation } from "../../../shared/api-keys/rotate-key";
 import { useLive } from "../../../shared/live";
@@ -109,6 +109,7 @@ function KeyTitle({ row, zone, onRotation }: { row: KeyRow; zone: string; onRota
     <>
       <b><bdi>{keyName(row.key)}</bdi></b>
       {row.key.user && <span className="soft"> of <bdi>{row.key.user}</bdi></span>}
+      {row.key.origins.length > 0 && <span className="soft" title={row.key.origins.join("\n")}> <bdi>{shortOrigins(row.key.origins)}</bdi></span>}
       {last && <> <button type="button" className="key-tag warn" onClick={onRotation}>old ends <span className="nowrap">{zonedMinute(last, zone)}</span></button></>}
       {soon && <> <span className="key-tag warn">{soon}</span></>}
       {unused !== null && <> <span className="key-tag">{unusedWords(unused)}</span></>}
