@@ -13,6 +13,7 @@ from billing.audit import view
 from billing.audit.log import LISTED_MAX
 from billing.audit.pages import AuditPosition, AuditSearch, audit_page
 from billing.audit.verify import PLATFORM_NAME
+from billing.operations.audit_names import NAMED_TABLES, names_in
 from billing.periods import instant_or_ago
 from billing.requests.find import CURSOR_CHARACTERS_MAX, packed, unpacked
 from billing.tables.audit import AuditLog
@@ -22,9 +23,10 @@ from billing.tenants.users import known_users, user_named
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
 from core.errors import bad_request
-from core.operations import ADMINS, MONEY, OPERATORS, ListedPage, Uses, operation
+from core.operations import ADMINS, MONEY, OPERATORS, OWNERS, ListedPage, Uses, operation
 
 DELETED = "(deleted)"
+MANAGERS = OWNERS | ADMINS  # those who see the names of who signs in
 KIND = re.compile(r"[a-z_]{1,60}(\.[a-z_]{1,60})?", re.ASCII)
 
 
@@ -50,7 +52,8 @@ class ListAudit(msgspec.Struct, frozen=True, kw_only=True):
 
 class AuditFacts(msgspec.Struct, frozen=True):
     """A change, or something that was read or let out. Of a change only what differs is in `before` and
-    `after`, without secrets. `tenant` empty: it belongs to no tenant."""
+    `after`, without secrets. `tenant` empty: it belongs to no tenant. `names`: what the ids in it are called,
+    where the changes of one tenant are listed: a thing that is gone has the last name that is known."""
 
     at: str | None
     tenant: str
@@ -62,9 +65,10 @@ class AuditFacts(msgspec.Struct, frozen=True):
     target: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+    names: dict[str, str]
 
     @classmethod
-    def of(cls, row: AuditLog, tenant_name: str) -> "AuditFacts":
+    def of(cls, row: AuditLog, tenant_name: str, names: dict[str, str] | None = None) -> "AuditFacts":
         """The facts of a row as it is shown."""
         return cls(
             at=iso_time(row.at_ms),
@@ -77,6 +81,7 @@ class AuditFacts(msgspec.Struct, frozen=True):
             target=row.target,
             before=msgspec.json.decode(row.before),
             after=msgspec.json.decode(row.after),
+            names=names or {},
         )
 
 
@@ -84,7 +89,7 @@ class AuditFacts(msgspec.Struct, frozen=True):
     "audit.list",
     "GET /audit",
     may=OPERATORS | MONEY | ADMINS,
-    uses=Uses(reads="tenant tenant_user audit_log"),
+    uses=Uses(reads=f"tenant tenant_user audit_log {NAMED_TABLES}"),
 )
 async def list_audit(look: Look, ask: ListAudit) -> ListedPage[AuditFacts]:
     """List changes, newest first: of tenants, keys, plans, limits, money, prices and people, and what staff
@@ -106,7 +111,14 @@ async def list_audit(look: Look, ask: ListAudit) -> ListedPage[AuditFacts]:
         limit=ask.limit,
     )
     rows, onward = await audit_page(look.db, sought)
-    return ListedPage(await _shown(look, rows), None if onward is None else packed(onward))
+    shown = await _shown(look, rows)
+    names = await _names(look, owner, shown) if owner is not None else [{} for _ in shown]
+    tenants = await _tenant_names(look, [*{row.tenant_id for row in shown}])
+    facts = [
+        AuditFacts.of(row, tenants.get(row.tenant_id, DELETED), called)
+        for row, called in zip(shown, names, strict=True)
+    ]
+    return ListedPage(facts, None if onward is None else packed(onward))
 
 
 async def _authors(look: Look, owner: Tenant | None, named: str | None) -> tuple[str, ...]:
@@ -117,15 +129,20 @@ async def _authors(look: Look, owner: Tenant | None, named: str | None) -> tuple
     return (named, user.id) if user is not None else (named,)
 
 
-async def _shown(look: Look, rows: Sequence[AuditLog]) -> list[AuditFacts]:
-    """Rows with the names of tenants and users, where known."""
+async def _names(look: Look, owner: Tenant, rows: Sequence[AuditLog]) -> list[dict[str, str]]:
+    return await names_in(
+        look.db, owner.tenant_id, rows, people=look.who.role in MANAGERS, staff=look.who.tenant is None
+    )
+
+
+async def _shown(look: Look, rows: Sequence[AuditLog]) -> list[AuditLog]:
+    """Rows with the names of users, where known."""
     ids: dict[str, set[str]] = {}
     for row in rows:
         ids.setdefault(row.tenant_id, set()).update(view.users_in(row))
     users = {tenant: await known_users(look.db, tenant, named) for tenant, named in ids.items()}
-    erased, names = await erased_tenants(look.db, ids), await _tenant_names(look, list(ids))
-    shown = (view.row_shown(row, users[row.tenant_id], row.tenant_id in erased) for row in rows)
-    return [AuditFacts.of(row, names.get(row.tenant_id, DELETED)) for row in shown]
+    erased = await erased_tenants(look.db, ids)
+    return [view.row_shown(row, users[row.tenant_id], row.tenant_id in erased) for row in rows]
 
 
 async def _tenant_names(look: Look, ids: Sequence[str]) -> dict[str, str]:

@@ -2,15 +2,17 @@
 
 const UNTOLD = new Set(["id", "reason", "tenant_id", "tenant"]);
 
-/** `limit 8 → 12, mode enforce → shadow`: each fact that differs. */
-export function differences(before: unknown, after: unknown): string {
+type Names = Readonly<Record<string, string>>;
+
+/** `limit 8 → 12, mode enforce → shadow`: each fact that differs. `names`: of things, by their ids. */
+export function differences(before: unknown, after: unknown, names: Names = {}): string {
   const [old, now] = [asFacts(before), asFacts(after)];
-  const names = Object.keys({ ...old, ...now }).filter((name) => !UNTOLD.has(name) && !name.endsWith("_ms") && JSON.stringify(old[name] ?? null) !== JSON.stringify(now[name] ?? null));
-  return names.map((name) => `${name.replaceAll("_", " ")} ${word(old[name])} → ${word(now[name])}`).join(", ");
+  const differ = Object.keys({ ...old, ...now }).filter((name) => !UNTOLD.has(name) && !name.endsWith("_ms") && JSON.stringify(old[name] ?? null) !== JSON.stringify(now[name] ?? null));
+  return differ.map((name) => `${name.replaceAll("_", " ")} ${word(old[name], names)} → ${word(now[name], names)}`).join(", ");
 }
 
 const asFacts = (value: unknown) => (typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {});
-const word = (value: unknown) => (value === undefined || value === null || value === "" ? "–" : typeof value === "object" ? JSON.stringify(value) : shortened(String(value)));
+const word = (value: unknown, names: Names) => (value === undefined || value === null || value === "" ? "–" : typeof value === "object" ? JSON.stringify(value) : (names[String(value)] ?? shortened(String(value))));
 
 /** A name as it is, an id by its end. */
 export const shortened = (text: string) => (/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(text) ? `…${text.slice(-8)}` : text);

@@ -1,21 +1,31 @@
 """The list of who changed what: whose it is, what it is narrowed by, and its pages."""
 
+import msgspec
 import pytest
 
 from billing.limits import Dimension, Scope
-from billing.operations import limits, tenants, users
+from billing.operations import budgets, keys, limits, projects, tenants, users
 from billing.operations.audit import AuditFacts, ListAudit, list_audit
+from billing.operations.audit_names import STAFF, last_known, names_in
+from billing.operations.budgets import SetBudget
+from billing.operations.keys import CreateKey
 from billing.operations.limits import SetLimit
+from billing.operations.projects import CreateProject
 from billing.operations.tenants import NameTenant, SetTenant
 from billing.operations.users import NameUser
+from billing.tables.audit import AuditLog
+from billing.tables.people import Membership, Person
+from billing.tables.tenants import PLATFORM
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
 from core.actor import Author
-from core.operations import Role
+from core.operations import MoneyAmount, Role
+from core.sql.database import insert_rows
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
 
+STAFF_ID = "01890000-0000-7000-8000-000000000001"
 BOB = OperationActor(Author("Bob", "api"), Role.OPERATOR)
 
 
@@ -91,3 +101,61 @@ async def test_what_is_wrong_is_named(stores: Stores, field: str, value: str) ->
     ask = ListAudit(**{field: value})  # pyright: ignore[reportArgumentType]
     refusal = await refusal_of(list_audit, stores, OWNER, ask)
     assert refusal.field == field if value else refusal.code == "bad_request"
+
+
+def row_of(tenant: str, author: str, action: str, target: str, after: object = None) -> AuditLog:
+    """A row of a tenant's chain, as it is shown."""
+    said = msgspec.json.encode(after).decode()
+    facts = {"tenant_id": tenant, "author": author, "action": action, "target": target, "after": said}
+    rest = {"seq": 9, "at_ms": 1, "source": "api", "before": "null", "previous_sha256": "", "sha256": ""}
+    return AuditLog(**facts, **rest)
+
+
+async def test_changes_name_what_they_are_of(stores: Stores) -> None:
+    """By the name that a thing has now: keys with their prefixes, budgets by whose they are."""
+    acme = await changed(stores)
+    admin = member_of(acme, Role.ADMIN)
+    made = CreateProject(tenant="acme", name="lab")
+    lab = (await answer_of(projects.create_project, stores, OWNER, made)).project
+    key = (
+        await answer_of(keys.create_key, stores, OWNER, CreateKey(tenant="acme", project="lab", name="ci"))
+    ).key
+    budget = SetBudget(tenant="acme", scope=Scope.PROJECT, of="lab", limit=MoneyAmount.of(7_000_000_000))
+    await answer_of(budgets.set_budget, stores, OWNER, budget)
+    rows = {each.action: each for each in await listed(stores, admin)}
+    assert rows["project.create"].names[lab] == "lab"
+    assert rows["key.create"].names == {key.key: f"{key.prefix} ci", lab: "lab"}
+    assert rows["budget.set"].names[rows["budget.set"].target] == "budget of project lab, month"
+    assert rows["limit.set"].names[rows["limit.set"].target] == "concurrency of the whole tenant"
+    every = await listed(stores)
+    assert all(each.names == {} for each in every)  # of all tenants: they are named where one is asked for
+
+
+async def test_a_change_names_nothing_of_another_tenant(stores: Stores) -> None:
+    """Not even where a row of one's own has the id of its thing."""
+    acme = await changed(stores)
+    made = CreateProject(tenant="other", name="secret")
+    foreign = (await answer_of(projects.create_project, stores, OWNER, made)).project
+    row = row_of(acme, "Ann", "project.create", foreign, {"scope": "project", "scope_id": foreign})
+    assert await names_in(stores.db, acme, [row], people=True, staff=False) == [{}]
+
+
+def test_a_thing_that_is_gone_keeps_the_name_of_its_row() -> None:
+    """What it was called last, or which report it was."""
+    assert last_known({"name": "lab", "id": "x"}) == "lab"
+    assert last_known({"rows": "project", "columns": "model"}) == "project by model"
+    assert last_known({"limit": 7}) == ""
+
+
+async def test_members_do_not_learn_who_works_for_the_platform(stores: Stores) -> None:
+    """Its people are its staff to them; the platform's own see who it was."""
+    acme = await changed(stores)
+    async with stores.db.transaction() as session:
+        await insert_rows(session, [Person(id=STAFF_ID, name="Olga", created_ms=1)])
+        await insert_rows(
+            session, [Membership(tenant_id=PLATFORM, person_id=STAFF_ID, role="support", created_ms=1)]
+        )
+    row = row_of(acme, STAFF_ID, "tenant.read", acme)
+    for staff, name in ((False, STAFF), (True, "Olga")):
+        assert await names_in(stores.db, acme, [row], people=True, staff=staff) == [{STAFF_ID: name}]
+    assert await names_in(stores.db, acme, [row], people=False, staff=True) == [{}]

@@ -1,6 +1,6 @@
 // Who changed what of a tenant, and why: newest first.
 
-import { useQuery } from "@tanstack/react-query";
+import { Called } from "./called";
 import { DataTable, type Column } from "./data-table";
 import { LoadMore, usePages } from "./load-more";
 import { Section } from "./section";
@@ -20,24 +20,10 @@ export function Audit({ tenant }: { tenant: string }) {
 
 const columnsIn = ({ name: zone, told }: Zone): Column<Row>[] => [
   { title: told ? `Time, ${told}` : "Time", cell: (row) => (row.at ? <time dateTime={row.at} title={ago(row.at)} className="nowrap tabular">{zonedSecond(row.at, zone)}</time> : NOBODY_KNOWS) },
-  { title: "Who", phone: "end", cell: (row) => <Author id={row.author} /> },
-  { title: "What", cell: (row) => <><span title={row.target}>{row.action.replace(".", ": ").replaceAll("_", " ")}</span> <span className="soft">{whatOf(row)}</span></> },
+  { title: "Who", phone: "end", cell: (row) => (row.names[row.author] ? <Called id={row.author} name={row.names[row.author]} /> : <bdi title={row.author}>{shortened(row.author)}</bdi>) },
+  { title: "What", cell: (row) => <What row={row} /> },
   { title: "Why", cell: (row) => (reasonOf(row) ? <span className="soft">“{reasonOf(row)}”</span> : "") },
 ];
-
-/** Members stand in the log by their id, so that they can be erased; here by their name, while they have one. */
-function Author({ id }: { id: string }) {
-  const { me, may } = useSession();
-  const tenant = me.tenant ?? "";
-  const { data } = useQuery({
-    queryKey: ["members' names", tenant],
-    queryFn: () => answered(api.GET("/api/people", { params: { query: { tenant, limit: 1000 } } })),
-    enabled: tenant !== "" && may("people.list"),
-    staleTime: 60_000,
-  });
-  const person = data?.items.find((each) => each.person === id);
-  return person ? <bdi>{person.name}</bdi> : <span title={id}>{shortened(id)}</span>;
-}
 
 function AuditList({ tenant }: { tenant: string }) {
   const zone = useZone();
@@ -50,10 +36,10 @@ function AuditList({ tenant }: { tenant: string }) {
   );
 }
 
-/** What an edit changed; of other changes what they were made to, shortened where it is an id. */
-function whatOf(row: Row): string {
-  const changed = row.before ? differences(row.before, row.after) : "";
-  return changed || shortened(row.target);
+/** What was done to which thing, and of an edit what it changed. */
+function What({ row }: { row: Row }) {
+  const changed = row.before ? differences(row.before, row.after, row.names) : "";
+  return <>{row.action.replace(".", ": ").replaceAll("_", " ")} {row.target && row.target !== row.tenant && <Called id={row.target} name={row.names[row.target]} />} <span className="soft">{changed}</span></>;
 }
 
 function reasonOf(row: Row): string {
