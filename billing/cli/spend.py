@@ -6,7 +6,7 @@ import click
 
 from billing.cli.operations import CommandTerms, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
-from billing.cli.spend_refused import own_pools_command, refusals_command
+from billing.cli.spend_refused import errors_command, own_pools_command, refusals_command
 from billing.cli.spend_where import bridge_command, cache_command, series_command
 from billing.money import to_display
 from billing.operations import spend_summary
@@ -23,7 +23,8 @@ def spend_command() -> None:
     """
 
 
-for _command in (series_command, bridge_command, cache_command, refusals_command, own_pools_command):
+OTHERS = (series_command, bridge_command, cache_command, refusals_command, errors_command, own_pools_command)
+for _command in OTHERS:
     spend_command.add_command(_command)
 
 

@@ -1,4 +1,5 @@
-"""`parley spend refusals` and `spend pools`: whose limits refused requests, and what own pools cost."""
+"""`parley spend refusals`, `spend errors` and `spend pools`: whose limits refused requests, which ended in an
+error, and what own pools cost."""
 
 from typing import Any
 
@@ -7,7 +8,8 @@ import click
 from billing.cli.operations import CommandTerms, answered, asks
 from billing.cli.run_command import show_table
 from billing.money import to_display
-from billing.operations import spend_pools, spend_refusals
+from billing.operations import spend_errors, spend_pools, spend_refusals
+from billing.operations.spend_errors import AskErrors, EndedErrors
 from billing.operations.spend_pools import AskOwnPools, OwnPoolFacts
 from billing.operations.spend_refusals import AskRefusals, LimitRefusals
 from core.operations import flat_facts
@@ -35,6 +37,33 @@ def _in_words(each: LimitRefusals) -> dict[str, Any]:
         "limit": each.limit,
         "whose": each.whose.value,
         "refused": each.refused,
+        "last": each.last,
+    }
+
+
+@click.command("errors")
+@asks(spend_errors.show_errors)
+def errors_command(ask: AskErrors, how: CommandTerms) -> None:
+    """Show which requests of a month ended in an error, and what they cost.
+
+    What a request used before it failed is billed.
+    """
+    found = answered(spend_errors.show_errors, ask, how)
+    rows = [flat_facts(each) if how.as_json else _error_in_words(each, found.requests) for each in found.ways]
+    if not how.as_json:
+        print_line(f"{found.errors:,} of {found.requests:,} requests of {found.month}.", err=True)
+        if found.more:
+            rows.append({"ended": f"{found.more:,} other ways", "requests": found.others})
+    show_table(rows, how.as_json, "no request ended in an error")
+
+
+def _error_in_words(each: EndedErrors, requests: int) -> dict[str, Any]:
+    return {
+        "ended": each.reason,
+        "code": each.code,
+        "requests": each.requests,
+        "of_all": f"{each.requests / max(1, requests):.2%}",
+        "cost": to_display(each.cost.value),
         "last": each.last,
     }
 

@@ -91,7 +91,7 @@ async def show_refusals(look: Look, ask: AskRefusals) -> MonthRefusals:
     listed = found.by[: ask.limit]
     policies = await rate_limits_of(look.db, owner)
     names = await _names(look, owner.tenant_id, (each.limit for each in listed))
-    ended = await _requests(look, owner.tenant_id, window, calendar)
+    ended = await requests_ended(look, owner.tenant_id, window, calendar)
     return MonthRefusals(
         tenant=owner.tenant_id,
         month=month_text(calendar.month_at(window.start_ms)),
@@ -106,7 +106,7 @@ async def show_refusals(look: Look, ask: AskRefusals) -> MonthRefusals:
     )
 
 
-async def _requests(look: Look, tenant_id: str, window: PeriodWindow, calendar: Calendar) -> int:
+async def requests_ended(look: Look, tenant_id: str, window: PeriodWindow, calendar: Calendar) -> int:
     """Requests of a window that ended."""
     by_model = await usage_in(look.db, tenant_id, window, GroupBy.MODEL, calendar)
     return sum(each.requests for each in by_model if not each.group.startswith(GPU))

@@ -1,9 +1,10 @@
 """Tables of refused requests: counts by the minute and the hour, and the position in the stream of
-refusals."""
+refusals; the index of requests that ended in an error."""
 
 from sqlalchemy import JSON, BigInteger, Index
-from sqlmodel import Field
+from sqlmodel import Field, col
 
+from billing.tables.tenants import ENDED_IN_ERROR, UsageRow
 from core.sql.database import TableBase
 
 
@@ -47,3 +48,12 @@ class RefusalMark(TableBase, table=True):
     installation: str = Field(primary_key=True)
     last_ms: int = Field(default=0, sa_type=BigInteger)
     last_seq: int = Field(default=0, sa_type=BigInteger)
+
+
+Index(
+    "ix_usage_event_errors",
+    *(col(UsageRow.tenant_id), col(UsageRow.ended_ms), col(UsageRow.reason)),
+    *(col(UsageRow.code), col(UsageRow.cost_nano)),
+    sqlite_where=ENDED_IN_ERROR,
+    postgresql_where=ENDED_IN_ERROR,
+)

@@ -21,6 +21,9 @@ from core.sql.database import TableBase
 from core.sql.lower_case import lower_case
 
 HAS_VERDICTS = text("CAST(safety_verdicts AS TEXT) <> '{}'")  # of few rows, whose index stands in safety.py
+ENDED_IN_ERROR = text(
+    "reason IN ('blocked', 'budget', 'deadline', 'error', 'slow_reader')"
+)  # index: refusals.py
 PLATFORM = ""  # tenant_id of the platform's own rows, such as price books for all tenants
 
 

@@ -43,7 +43,15 @@ SAY_SECONDS = 15.0
 DAY_MS = 86_400_000
 # What the portal reads money and requests by. One that is not registered is said.
 READS = (
-    *("spend.summary", "spend.series", "spend.bridge", "spend.cache", "spend.refusals", "spend.pools"),
+    *(
+        "spend.summary",
+        "spend.series",
+        "spend.bridge",
+        "spend.cache",
+        "spend.refusals",
+        "spend.errors",
+        "spend.pools",
+    ),
     *("charges.day", "charges.explain", "chargeback.report", "usage.statement", "keys.list"),
     *("requests.find", "requests.find_refused", "requests.explain"),
 )

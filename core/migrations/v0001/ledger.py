@@ -62,6 +62,9 @@ def _usage() -> None:
     op.create_index("ix_usage_event_cost", "usage_event", list(dearest))
     found = "CAST(safety_verdicts AS TEXT) <> '{}'"
     partial_index("ix_usage_event_verdicts", "usage_event", ["tenant_id", "ended_ms"], found)
+    in_error = "reason IN ('blocked', 'budget', 'deadline', 'error', 'slow_reader')"
+    of_errors = ["tenant_id", "ended_ms", "reason", "code", "cost_nano"]
+    partial_index("ix_usage_event_errors", "usage_event", of_errors, in_error)
     op.create_table(
         "usage_quarantine",
         *text_keys("event_sha256"),

@@ -90,6 +90,7 @@ READS = {
     "search",
     "spend bridge",
     "spend cache",
+    "spend errors",
     "spend pools",
     "spend refusals",
     "spend series",

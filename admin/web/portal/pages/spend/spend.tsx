@@ -14,6 +14,7 @@ import { CacheSection } from "./cache";
 import { monthName } from "./months";
 import { FirstCall } from "./new-tenant";
 import { PoolsSections } from "./pools";
+import { ErrorsSection } from "./errors";
 import { RefusedSection } from "./refused";
 import { spendSearchOf, type SpendSearch } from "./search";
 import { UsedUp } from "./used-up";
@@ -57,6 +58,7 @@ export function SpendPage() {
           <WhereSection tenant={id} month={month} search={search} change={change} />
           <WhySection tenant={id} month={month} against={search.against} change={change} />
           <div className="spend-pair"><CacheSection tenant={id} month={month} /><RefusedSection tenant={id} month={month} /></div>
+          <ErrorsSection tenant={id} month={month} />
           <PoolsSections tenant={id} month={month} />
         </>
       )}
