@@ -25,7 +25,7 @@ async def owned_hours(
     key = parts.c.hour_ms, parts.c.pool, parts.c.project_id, parts.c.gpu_type
     statement: Any = select(*key, func.sum(ready * parts.c.gpus), func.sum(busy))
     statement = statement.where(parts.c.start_ms < parts.c.end_ms).group_by(*key)
-    rows = (await connection.execute(statement)).all()
+    rows: list[Any] = list((await connection.execute(statement)).all())
     return sorted(
         (int(hour), GpuHour(pool, tenant_id, project, gpu_type, int(ready_ms), int(busy_ms)))
         for hour, pool, project, gpu_type, ready_ms, busy_ms in rows

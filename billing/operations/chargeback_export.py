@@ -6,7 +6,6 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
-from sqlalchemy.exc import DBAPIError
 
 from billing.money import to_text
 from billing.operations.chargeback import (
@@ -18,7 +17,6 @@ from billing.operations.chargeback import (
     charged_month,
     report,
 )
-from billing.periods import PeriodWindow
 from billing.reports.charge_pages import count_charges
 from billing.reports.exports import (
     ROW_BYTES,
@@ -36,12 +34,10 @@ from billing.unit_of_work.units import Look
 from core.clock import iso_time
 from core.file_answer import FileAnswer
 from core.operations import PAYERS, STAFF, MoneyAmount, Uses, operation
-from core.sql.database import is_out_of_time
 
 CSV = "text/csv; charset=utf-8"
 ODD = re.compile(r"[^a-z0-9]+")
 NAME_CHARACTERS_MAX = 40
-COUNT_SECONDS_MAX = 10.0
 OTHERS = {HeadKind.TIERS: "(tiers)", HeadKind.NOBODY: "(none)"}
 
 
@@ -58,13 +54,14 @@ class AskExport(AskChargeback, frozen=True, kw_only=True):
 
 
 class ExportSize(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file will hold: `rows` and about how many `bytes`, null where that takes too long to count;
-    `total`: the sum of its rows."""
+    """What a file will hold: `rows` and about how many `bytes`; `about`: so are the rows of a large month,
+    which are counted when the file is made. `total`: the sum of its rows."""
 
     month: str
     closed: str | None
-    rows: int | None
-    bytes: int | None
+    rows: int
+    about: bool
+    bytes: int
     total: MoneyAmount
 
 
@@ -104,16 +101,21 @@ async def export(look: Look, ask: AskExport) -> FileAnswer:
     uses=Uses(reads=BOOKS),
 )
 async def show_size(look: Look, ask: AskExport) -> ExportSize:
-    """Say how many rows a file will have, and their sum."""
+    """Say how many rows a file will have, about for a large month, and their sum."""
     owner = await look.tenant(ask.tenant)
     found = await charged_month(look, owner, ask)
     if ask.format is ExportFormat.REPORT:
         told = await report(look, ask)
         rows, size = len(told.lines) + 1, len(csv_bytes(_matrix(told)))
         return ExportSize(
-            month=found.month, closed=iso_time(found.closed_ms), rows=rows, bytes=size, total=told.total
+            month=found.month,
+            closed=iso_time(found.closed_ms),
+            rows=rows,
+            about=False,
+            bytes=size,
+            total=told.total,
         )
-    rows = await _counted(look, owner.tenant_id, found.window, found.known_ms)
+    counted = await count_charges(look.db, owner.tenant_id, found.window, found.known_ms)
     if found.known_ms is None:
         sums = await usage_in(look.db, owner.tenant_id, found.window, GroupBy.NOTHING, found.calendar)
     else:
@@ -121,19 +123,11 @@ async def show_size(look: Look, ask: AskExport) -> ExportSize:
     return ExportSize(
         month=found.month,
         closed=iso_time(found.closed_ms),
-        rows=rows,
-        bytes=None if rows is None else (rows + 1) * ROW_BYTES[ask.format],
+        rows=counted.charges,
+        about=counted.about,
+        bytes=(counted.charges + 1) * ROW_BYTES[ask.format],
         total=MoneyAmount.of(sum(each.amount_nano for each in sums)),
     )
-
-
-async def _counted(look: Look, tenant_id: str, window: PeriodWindow, known_ms: int | None) -> int | None:
-    try:
-        return await count_charges(look.db, tenant_id, window, known_ms, COUNT_SECONDS_MAX)
-    except DBAPIError as error:
-        if is_out_of_time(error):
-            return None
-        raise
 
 
 async def _matrix_pages(told: ChargebackReport) -> AsyncGenerator[Rows]:

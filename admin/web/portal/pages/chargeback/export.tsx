@@ -49,9 +49,9 @@ export function ExportDialog({ report, asOf, onClose }: { report: Report; asOf: 
 }
 
 /** 44,916 rows, about 9 MB. Sum of the rows: 33,303.638076069 USD, the same as the closed month. */
-function sizeOf({ rows, bytes, total, closed }: Size): string {
-  const large = rows === null || bytes === null ? "More rows than are counted beforehand." : `${count(rows)} ${rows === 1 ? "row" : "rows"}, about ${written(bytes)}.`;
-  return `${large} Sum of the rows: ${money(total, 9)} USD${closed ? ", the same as the closed month" : " so far: the month is not closed"}.`;
+function sizeOf({ rows, about, bytes, total, closed }: Size): string {
+  const size = about ? `About ${count(rows)} rows, ${written(bytes)}.` : `${count(rows)} ${rows === 1 ? "row" : "rows"}, about ${written(bytes)}.`;
+  return `${size} Sum of the rows: ${money(total, 9)} USD${closed ? ", the same as the closed month" : " so far: the month is not closed"}.`;
 }
 
 function written(bytes: number): string {
