@@ -14,8 +14,9 @@ from billing.tables.audit import AuditLog
 
 ERASED = "(erased)"
 USER = "user"
-# Names of a tenant, its projects, cost centers, keys, grants and alert targets.
-OF_TENANT = frozenset({"name", "code", "address", "note"})
+# Names of a tenant, its projects, cost centers, keys, grants and alert targets, and sites that use its keys.
+OF_TENANT = frozenset({"name", "code", "address", "note", "origins"})
+OF_KEY = ("name", "origins")  # which often name its user
 TAG = re.compile(r"\(erased( [0-9a-f]{8})?\)", re.ASCII)  # display of an erased user
 OPAQUE_USER_ID = re.compile(r"u_[0-9a-f]{32}$", re.ASCII)  # an opaque id
 
@@ -63,7 +64,7 @@ def _shown(facts: dict[str, Any] | None, of_user: bool, show: Show) -> dict[str,
     if facts is None:
         return None
     if "name" in facts and TAG.fullmatch(show(str(facts.get("user_id") or ""))):
-        facts = facts | {"name": ERASED}  # a key's name, which often names its user
+        facts = facts | {name: ERASED for name in OF_KEY if facts.get(name)}
     places = {"user_id", USER, *(("id", "name") if of_user else ())}
     if facts.get("scope") == USER:
         places.add("scope_id")

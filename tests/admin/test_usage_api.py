@@ -23,6 +23,7 @@ from tests.support.usage_office import (
     OCTOBER,
     Office,
     amounts,
+    bearer,
     booked,
     office,
 )
@@ -55,6 +56,15 @@ async def test_a_tenants_usage_is_its_ledger(office: Office):
     assert (whole["requests"], whole["amount_nano"]) == (40, ledger)
     assert whole["amount"] == f"{ledger // 10**9}.{ledger % 10**9:09d}".rstrip("0")
     assert "requests" not in (await office.data(secret, "/v1/costs", **OCTOBER))[0]
+
+
+async def test_a_key_of_web_pages_reads_nothing_elsewhere(office: Office):
+    """As at a gateway: a program is refused, and a page that is not listed."""
+    secret = await office.key("of-pages", "acme", "web", scopes=["usage:read"], origins=["https://a.example"])
+    for origin, status in (("https://a.example", 200), ("https://b.example", 403), ("", 403)):
+        headers = bearer(secret) | ({"origin": origin} if origin else {})
+        reply = await office.client.get("/v1/usage", params=OCTOBER, headers=headers)
+        assert reply.status_code == status, reply.text
 
 
 async def test_facts_choose_by_name_and_by_id(office: Office):

@@ -5,6 +5,7 @@ from starlette.requests import HTTPConnection
 
 from core.configuration.settings import Settings
 from server.access.authentication import origin_allowed
+from server.access.key_origins import page_origins
 
 
 def allowed(settings: Settings, scheme: str, origin: str | None, host: str = "chat.example.com") -> bool:
@@ -48,6 +49,28 @@ def test_other_pages_are_not(settings: Settings, origin: str):
     """Nor is what is no address at all."""
     assert not allowed(settings, "http", origin)
     assert not allowed(settings, "https", origin)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "headers", "by_cookie", "seen"),
+    [
+        ("https", {"origin": "https://a.example"}, True, ("https://a.example",)),
+        ("https", {"origin": "null", "sec-fetch-site": "same-origin"}, True, ("null",)),
+        ("https", {}, False, ()),
+        ("https", {"sec-fetch-site": "cross-site"}, False, ()),
+        ("https", {"sec-fetch-site": "same-origin"}, False, ("https://chat.example.com",)),
+        ("https", {}, True, ("https://chat.example.com",)),
+        ("http", {}, True, ("http://chat.example.com", "https://chat.example.com")),
+    ],
+)
+def test_a_page_says_its_origin_or_is_the_gateways_own(
+    scheme: str, headers: dict[str, str], by_cookie: bool, seen: tuple[str, ...]
+):
+    """What keys of web pages are compared with."""
+    told = {"host": "chat.example.com"} | headers
+    asked = [(name.encode(), value.encode()) for name, value in told.items()]
+    caller = HTTPConnection({"type": "http", "scheme": scheme, "headers": asked})
+    assert page_origins(caller, by_cookie) == seen
 
 
 def test_listed_ones_are(settings: Settings):

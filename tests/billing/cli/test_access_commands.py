@@ -38,6 +38,20 @@ def is_let_in(acme: Acme, secret: str) -> bool:
     return acme.does(look)
 
 
+def test_a_key_is_restricted_to_web_pages(acme: Acme):
+    """By options of making and editing it; what is not said stays, and one option takes all away."""
+    origins = ("--origin", "https://App.acme.example/", "--origin", "http://localhost:5173")
+    (made,) = acme.told("keys", "create", "--tenant", "acme", *origins)
+    assert made["origins"] == ["https://app.acme.example", "http://localhost:5173"]
+    edit = ("keys", "edit", made["key"], "--tenant", "acme")
+    assert acme.told(*edit, "--name", "web")[0]["origins"] == made["origins"]
+    assert "cannot be listed" in acme.refuses(*edit, "--origin", "null")
+    assert acme.told(*edit, "--origin", "https://*.acme.example")[0]["origins"] == ["https://*.acme.example"]
+    assert "not both" in acme.types(*edit, "--origin", "https://a.example", "--any-origin").output
+    assert acme.told(*edit, "--any-origin")[0]["origins"] == []
+    assert [each["origins"] for each in acme.told("keys", "list", "--tenant", "acme")] == [[]]
+
+
 def sign_in(acme: Acme, secret: str, agent: str) -> str:
     """A browser signs in with a key: its token."""
 

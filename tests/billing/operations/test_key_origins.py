@@ -7,6 +7,7 @@ import pytest
 from billing.audit.compare import compare_states
 from billing.audit.log import list_rows
 from billing.operations import keys
+from billing.operations.audit import ListAudit, list_audit
 from billing.operations.keys import CreateKey, EditKey, LinkKey, NameKey, RotateKey
 from billing.tenants import tenancy
 from billing.tenants.erasure import erase_tenant
@@ -107,3 +108,6 @@ async def test_an_erased_tenants_origins_are_nowhere_but_in_the_chained_log(stor
     await tenancy.close_tenant(stores.db, stores.redis, made.key.tenant)
     await erase_tenant(stores.db, made.key.tenant)
     assert await tables_with(stores.db, APP) <= {"audit_log"}
+    told = await answer_of(list_audit, stores, OWNER, ListAudit(tenant=made.key.tenant))
+    assert "app.acme" not in repr(told)
+    assert len(told.items) > 2
