@@ -19,7 +19,7 @@ from engine.lifecycle.reaper import Reaper
 from engine.models.provision import MANIFEST, named_model
 from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
-from engine.models.registry import ModelRecord, find_version, list_models, list_versions
+from engine.models.registry import ModelRecord, all_versions, find_version, list_models, list_versions
 from engine.models.registry import resolve as resolve_model
 from engine.node.reports import WorkerProcessState
 from engine.operations.explain import Explained
@@ -164,6 +164,7 @@ __all__ = [
     "WorkerRow",
     "WorkerView",
     "WorkerWakes",
+    "all_versions",
     "checked_format",
     "compiled_policy",
     "end_payload",

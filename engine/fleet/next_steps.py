@@ -162,6 +162,7 @@ def _facts(sized: _Sized, now_ms: int) -> VersionFacts:
         pinned=pool.pinned,
         fit=pool.fit,
         accept_gap=target.accept_gap,
+        old_until_ms=target.old_until_ms,
         start_seconds=pool.start_seconds,
         is_fresh=own is None,
         now_ms=now_ms,

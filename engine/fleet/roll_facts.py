@@ -4,26 +4,24 @@ memory holds a worker of the next one. Looks only while more than one version is
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import psutil
 from redis.exceptions import NoPermissionError
 
-from core.clock import CALENDAR_MS_MAX
 from core.configuration.settings import Settings
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.client import RedisClient
-from core.redis.members import names, readable, reading
 from core.runtime.failed_rounds import store_errors
 from core.sql.database import Database
 from engine.fleet.observed import NextWorkerFit, PinnedRequests, PoolTarget
 from engine.fleet.version_counts import LINGER_MS
 from engine.models.registry import ModelRecord, all_versions
 from engine.node.reports import NodeReport
-from engine.queue import redis_keys
+from engine.queue.living_requests import living_requests
 
-PAGE = 500
 MIB = 1 << 20
 GPU_SHARE_MAX = 0.9  # of a GPU's memory, which vLLM takes by default
 WEIGHTS = "*.safetensors"
@@ -111,24 +109,12 @@ class RollFacts:
 
 
 async def pinned_requests(redis: RedisClient, pool: str) -> tuple[Counter[str], dict[str, int]]:
-    """How many living requests of a pool have which fingerprint, and the last deadline of each. Requests that
-    end meanwhile may hide others, so one look that finds none proves nothing."""
+    """How many living requests of a pool have which fingerprint, and the last deadline of each."""
     counts, until_ms = Counter[str](), dict[str, int]()
-    key, at = redis_keys.deadlines(pool), 0
-    while page := await reading(key, redis.zrange(key, at, at + PAGE - 1, withscores=True), []):
-        at += len(page)
-        score_of = {name: score for member, score in page for name in names(key, [member])}
-        pipeline = redis.pipeline(transaction=False)
-        for name in score_of:
-            pipeline.hget(redis_keys.record(pool, *redis_keys.split_member(name)), "fingerprint")
-        replies = await pipeline.execute(raise_on_error=False)
-        for name, reply in readable(f"{{p:{pool}}}req:", list(score_of), replies):
-            if reply is not None:
-                fingerprint = reply.decode(errors="replace")
-                counts[fingerprint] += 1
-                until_ms[fingerprint] = max(
-                    until_ms.get(fingerprint, 0), int(min(score_of[name], CALENDAR_MS_MAX))
-                )
+    async with aclosing(living_requests(redis, pool)) as requests:
+        async for each in requests:
+            counts[each.fingerprint] += 1
+            until_ms[each.fingerprint] = max(until_ms.get(each.fingerprint, 0), each.deadline_ms)
     return counts, until_ms
 
 

@@ -34,6 +34,7 @@ class VersionFacts:
     pinned: Mapping[str, PinnedRequests] = field(default_factory=dict[str, PinnedRequests])
     fit: NextWorkerFit = field(default_factory=NextWorkerFit)
     accept_gap: bool = False
+    old_until_ms: int = 0
     start_seconds: float = 0.0
     is_fresh: bool = False
     now_ms: int = 0
@@ -43,7 +44,10 @@ class VersionFacts:
         return self.workers.get(version, NONE)
 
     def is_held(self, version: str) -> bool:
-        """True where an old version needs a worker: requests pin it, or may do so in a moment."""
+        """True where an old version needs a worker: requests pin it, or may do so in a moment, and their time
+        is not over."""
+        if 0 < self.old_until_ms <= self.now_ms:
+            return False
         pinned = self.pinned.get(version)
         if pinned is not None and pinned.requests:
             return True
@@ -197,7 +201,8 @@ def _pinned(facts: VersionFacts, counts: Mapping[str, int]) -> str:
             told.append(f"{workers}, {pinned.why or 'no request pins it'}")
         else:
             verb = "pins" if pinned.requests == 1 else "pin"
-            until = f", at most until {iso_time(pinned.until_ms)}" if pinned.until_ms else ""
+            ends_ms = min(pinned.until_ms, facts.old_until_ms or pinned.until_ms)
+            until = f", at most until {iso_time(ends_ms)}" if ends_ms else ""
             told.append(f"{workers}, {_count(pinned.requests, 'request')} {verb} it{until}")
     fault = facts.of(facts.in_use).fault
     return "; ".join([*told, f"version {facts.in_use}: {fault}"] if fault else told)

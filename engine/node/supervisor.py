@@ -37,6 +37,7 @@ from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.reaper import Reaper
 from engine.models.known import KnownModel
 from engine.node.let_in import TenantsLetIn
+from engine.node.old_requests import OldRequests
 from engine.node.reports import (
     WORKERS_MAX,
     NodeReport,
@@ -72,7 +73,9 @@ class Supervisor:
         ended = self._journal.add if self._journal else None
         self._queue = PoolQueue(redis, settings.pool, settings, ended=ended)
         self._pool_nodes = PoolNodes(self._queue)
-        self._reaper = Reaper(self._queue, Quota(redis, settings), settings.reap_interval_ms)
+        quota = Quota(redis, settings)
+        self._reaper = Reaper(self._queue, quota, settings.reap_interval_ms)
+        self._old_requests = OldRequests(settings, self._queue, quota)
         self._changed = asyncio.Event()
         self._model = KnownModel(settings)
         self._slots = WorkerIndexes(_wanted(workers), self._made, self._ended)
@@ -105,6 +108,7 @@ class Supervisor:
         loops: list[Coroutine[Any, Any, None]]
         loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
         loops += [self._figures.run(), TenantsLetIn(self._settings, self._queue).run()]
+        loops += [self._old_requests.run()]
         if self._journal is not None:
             loops += [self._journal.run(), JournalKeeper(self._queue, self._journal).run()]
         if can_try():

@@ -9,7 +9,7 @@ from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.sql.database import Database
-from engine.api import ModelRecord, list_versions
+from engine.api import ModelRecord, all_versions, list_versions
 from server.protocol.codes import ErrorCode, refusal
 
 KEEP_SECONDS = ROUTES_KEPT_SECONDS
@@ -71,6 +71,13 @@ class Catalogue:
         if placed is None:
             raise Refused(refusal(ErrorCode.OVERLOADED, self._unplaced(found.name)))
         return placed
+
+    async def bound(self, name: str, pool: str, fingerprint: str) -> ServedModel | None:
+        """The version that an admitted request is bound to, also one that no pool serves any more; None: it
+        is forgotten."""
+        versions = await all_versions(self._db)
+        found = [each for each in versions if (each.name, each.fingerprint) == (name, fingerprint)]
+        return ServedModel(found[-1], pool) if found else None
 
     async def served_default(self) -> ServedModel | None:
         """The default as tenants without a pool of their own get it; where all its pools are dedicated, as

@@ -10,8 +10,9 @@ from core.errors import Refusal, Refused
 from core.observability.telemetry import logger
 from core.redis.client import RedisClient
 from server import instruments
-from server.models.catalogue import Catalogue
+from server.models.catalogue import Catalogue, ServedModel
 from server.protocol.codes import of_queue
+from server.reading.sources import log_lost
 from server.requests.prepare import PreparedSend
 
 log = logger(__name__)
@@ -61,6 +62,18 @@ class SendAdmitter:
         if admitted.shadowed:
             await self._count_shadowed(principal.tenant, admitted.shadowed)
         return admitted
+
+    async def bound(self, principal: Principal, prepared: PreparedSend, to: Admitted) -> ServedModel | None:
+        """The version of the model that a send is bound to by its first admission, where it was prepared for
+        another one; None: for that one. Raises Refused, and gives the admission back, where it is gone."""
+        record, tenant = prepared.record, principal.tenant
+        if to.fingerprint == record.fingerprint:
+            return None
+        served = await self._catalogue.bound(record.name, to.pool, to.fingerprint)
+        if served is None:
+            await self._quota.release(tenant, prepared.send.id)
+            raise Refused(log_lost())
+        return served
 
     async def _count_shadowed(self, tenant: str, refusals: Sequence[Refusal]) -> None:
         """Count refusals of limits in shadow mode. A failure here holds nothing up."""

@@ -19,7 +19,7 @@ from server.conversations.history import HistoryBounds, PromptContext, TurnHisto
 from server.conversations.store import ConversationStore
 from server.models.answer_formats import AnswerFormats
 from server.models.answer_lengths import answer_length
-from server.models.catalogue import Catalogue
+from server.models.catalogue import Catalogue, ServedModel
 from server.models.prompt_vetting import PromptVetting, VettedMessages
 from server.models.prompts import ChatPrompt, PromptRenderers
 from server.models.safety_policies import ProjectPolicy, SafetyPolicies
@@ -91,10 +91,16 @@ class SendPreparer:
         """Read anew which pool serves a tenant before the next send."""
         self._catalogue.routes_changed()
 
-    async def prepare(self, principal: Principal, send: ParsedSend, facts: dict[str, object]) -> PreparedSend:
+    async def prepare(
+        self,
+        principal: Principal,
+        send: ParsedSend,
+        facts: dict[str, object],
+        bound: ServedModel | None = None,
+    ) -> PreparedSend:
         """Prepare a send. Raises Refused for an unknown model, project, user or conversation. Puts the user
-        into `facts` early: a refusal is counted to that user."""
-        served = await self._catalogue.resolve(await self._model(principal, send), principal.tenant)
+        into `facts` early: a refusal is counted to that user. `bound`: what it was admitted to before."""
+        served = bound or await self._catalogue.resolve(await self._model(principal, send), principal.tenant)
         record = served.record
         user = await self._users.of_turn(principal, send.metadata, await self._project(principal, send))
         facts["user"] = user

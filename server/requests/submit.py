@@ -116,6 +116,9 @@ class SendHandler:
             admitted = await self._admitter.admit(principal, prepared)
         if admitted.state is AdmissionState.ENDED:  # another gateway took the same send, and it has ended
             return _repeated(await self._readers.open(principal, send.id, None, 0))
+        if (bound := await self._admitter.bound(principal, prepared, admitted)) is not None:
+            # Its gateway died before the enqueue, and the pool has changed its version since.
+            prepared = await self._preparer.prepare(principal, send, facts, bound)
         with spans.span("send.enqueue"):
             in_line = await self._enqueuer.enqueue(principal, prepared, admitted)
             return in_line or _repeated(await self._readers.open(principal, send.id, None, 0))

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from engine.fleet.next_steps import NextStep, StepKind, next_steps
 from engine.fleet.observed import ChildNow, FleetNow, PinnedRequests, PoolNow, SupervisorNow, VersionWorkers
@@ -17,7 +18,7 @@ STALE_ROUNDS = 2  # for so many rounds after a switch gateways send to the old v
 class RollingPool:
     """One pool on a machine with `room`. `broken`: versions whose workers never get ready."""
 
-    target: Target
+    target: Any
     room: int
     running: dict[int, IndexNow] = field(default_factory=dict[int, IndexNow])
     wanted: dict[str, int] = field(default_factory=dict[str, int])
@@ -65,12 +66,16 @@ class RollingPool:
         if step.kind is StepKind.SWITCH:
             self.switches.append(self.target.next_version)
             self.target = replace(self.target, version=self.target.next_version, next_version="")
-        elif step.kind is StepKind.START:
+        self.obey(step)
+        return step
+
+    def obey(self, step: NextStep) -> None:
+        """As hands do."""
+        if step.kind is StepKind.START:
             self.alive, self.wanted, self.paid = True, dict(step.versions), step.paid
         elif step.kind is StepKind.RESIZE:
             self.wanted, self.paid = dict(step.versions), step.paid
         self.fits()
-        return step
 
     def fits(self) -> None:
         """What a supervisor does whenever something changes."""

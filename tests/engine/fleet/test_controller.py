@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from billing.pools import DesiredPool, create_pool, edit_pool
+from billing.pools import DesiredPool, WantedVersion, create_pool, edit_pool, read_pools, use_version
 from billing.tables.pools import PoolRow
 from core.configuration.settings import Settings
 from core.sql.database import Database
@@ -16,6 +16,7 @@ from engine.fleet.controller import FleetController
 from engine.fleet.next_steps import NextStep, StepKind
 from engine.fleet.observed import FleetNow, PoolTarget
 from engine.fleet.states import LEASE_MS, end_lease, hold_lease, read_states
+from tests.engine.fleet.rolling import RollingPool
 from tests.engine.fleet.world import Machine
 from tests.support.patience import soon, wait_until
 
@@ -25,7 +26,7 @@ PID_MAX = 1 << 22  # the next is none
 class Hands:
     """Hands on a machine in memory; `broken`: pools of which nothing can be done."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Any) -> None:
         self.machine, self.broken, self.closed = machine, set[str](), False
         self.asked = list[Sequence[str]]()
         self.told, self.expected = 0, list[str]()
@@ -34,6 +35,8 @@ class Hands:
     async def observe(self, wanted: Sequence[PoolTarget]) -> FleetNow:
         """All that runs there."""
         self.asked.append([each.pool for each in wanted])
+        if isinstance(self.machine, RollingPool):
+            (self.machine.target,) = wanted
         return self.machine.seen()
 
     async def act(self, step: NextStep, target: DesiredPool | None) -> None:
@@ -80,6 +83,30 @@ async def test_the_next_holder_of_the_lease_goes_on(sqlite: Database, settings: 
     assert (await one.round(later), one.leads, two.leads) == ([], False, True)
     assert machine.children == {"a": [3, 3]}
     assert [row.controller for row in await read_states(sqlite)] == [two.name]
+
+
+async def test_a_ready_version_is_switched_to_and_gateways_are_told(sqlite: Database, settings: Settings):
+    """Once, in SQL; where a gap was accepted, requests wait for the worker that comes after the old one."""
+    await create_pool(sqlite, a_pool("p", 1))
+    pool = RollingPool.serving(1, 1)
+    hands = Hands(pool)
+    of = FleetController(settings, sqlite, hands)
+    await of.round(1_000)
+    await use_version(sqlite, "p", WantedVersion("2"))
+    assert [step.kind for step in await of.round(1_001)] == [StepKind.KEEP]
+    assert "--accept-gap" in (await read_states(sqlite))[0].why
+    await use_version(sqlite, "p", WantedVersion("2", accept_gap=True))
+    assert [step.kind for step in await of.round(1_002)] == [StepKind.SWITCH]
+    assert [(row.version, row.next_version) for row in await read_pools(sqlite)] == [("2", "")]
+    assert (hands.told, hands.expected) == (1, [])
+    pool.pins = {"1": 3}
+    assert [step.kind for step in await of.round(1_003)] == [StepKind.KEEP]
+    assert (hands.told, hands.expected, pool.wanted) == (1, ["2"], {"1": 1})
+    about = [
+        (each["version"], each["workers"], each["requests"])
+        for each in (await read_states(sqlite))[0].versions
+    ]
+    assert about == [("2", 0, 0), ("1", 1, 3)]
 
 
 async def test_a_step_that_fails_holds_up_no_other_pool(sqlite: Database, settings: Settings):

@@ -1,0 +1,123 @@
+"""A pool changes its version under load, with real processes (scripted engine): no request fails, and the
+version in use has a ready worker at all times."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from billing.pools import WantedVersion, read_pools, use_version
+from core.clock import now_ms
+from core.tasks import cancel_tasks
+from engine.fleet.states import read_states
+from engine.models.registry import ModelRecord, save
+from engine.queue.types import WorkerView
+from engine.request import PriorityClass
+from tests.engine.builders import FINGERPRINT
+from tests.engine.fleet.test_fleet_processes import Fleet, running
+from tests.engine.node.supervised import crew as crew
+from tests.engine.workers import PoolWorkers
+from tests.support.patience import LONG_TEST_SECONDS
+
+pytestmark = pytest.mark.timeout(LONG_TEST_SECONDS)
+
+STREAMS, BULK = 8, 30
+FINGERPRINTS = {"1": FINGERPRINT, "2": "f2"}
+
+
+class Load:
+    """Senders that go by the version in use, and an eye on its workers."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet, self.ends = fleet, list[dict[str, object]]()
+        self.looks = self.looks_without = 0
+        self.sent = dict.fromkeys(FINGERPRINTS, 0)
+
+    async def stream(self) -> None:
+        """One request after the other, for ever."""
+        while True:
+            await self.request(max_tokens=40)
+
+    async def request(self, **options: Any) -> None:
+        """One request to its end."""
+        version = await self.version()
+        self.sent[version] += 1
+        id = await self.fleet.crew.send(fingerprint=FINGERPRINTS[version], **options)
+        self.ends.append(await self.fleet.crew.ended(id, LONG_TEST_SECONDS))
+
+    async def watch(self) -> None:
+        """Look for ready workers of the version in use, for ever."""
+        while True:
+            alive = [each.fingerprint for each in await self.workers()]
+            self.looks += 1
+            self.looks_without += FINGERPRINTS[await self.version()] not in alive
+            await asyncio.sleep(0.05)
+
+    async def workers(self) -> list[WorkerView]:
+        """Those that take work."""
+        return [view for view in await self.fleet.crew.queue.workers() if view.alive]
+
+    async def version(self) -> str:
+        """The one in use."""
+        return (await read_pools(self.fleet.db))[0].version
+
+    async def settles(self, version: str, workers: int) -> None:
+        """Until all workers are of this version, and the state says so."""
+
+        async def reached() -> bool:
+            (state,) = await read_states(self.fleet.db)
+            fingerprints = [each.fingerprint for each in await self.workers()]
+            only = [{"version": version, "workers": workers, "ready": workers, "requests": 0, "until_ms": 0}]
+            return fingerprints == [FINGERPRINTS[version]] * workers and state.versions == only
+
+        await self.fleet.until(reached)
+
+
+@asynccontextmanager
+async def loaded(crew: PoolWorkers, workers: int) -> AsyncGenerator[Load]:
+    """A pool of two versions under load; at the end everything that was sent has ended well."""
+    async with running(crew, workers) as fleet:
+        folder = crew.settings.home / "models" / "tiny" / "1"
+        await save(fleet.db, ModelRecord("tiny", "2", FINGERPRINTS["2"], folder, 4096), {}, now_ms())
+        await fleet.has(workers)
+        load = Load(fleet)
+        streams = [asyncio.create_task(load.stream()) for _ in range(STREAMS)]
+        bulk = [
+            asyncio.create_task(load.request(max_tokens=100, priority=PriorityClass.BULK))
+            for _ in range(BULK)
+        ]
+        watch = asyncio.create_task(load.watch())
+        try:
+            yield load
+            await cancel_tasks(streams)
+            await asyncio.gather(*bulk)
+        finally:
+            await cancel_tasks([watch, *streams, *bulk])
+    assert {each["reason"] for each in load.ends} == {"length"}
+    assert all(load.sent.values())
+
+
+async def test_a_version_is_switched_and_rolled_back_without_an_outage(crew: PoolWorkers):
+    """With a worker killed on the way."""
+    async with loaded(crew, 2) as load:
+        await use_version(load.fleet.db, "default", WantedVersion("2"))
+        await load.settles("2", 2)
+        await use_version(load.fleet.db, "default", WantedVersion("1"))
+        load.fleet.kill("engine.main worker")
+        await load.settles("1", 2)
+    assert (load.looks_without, load.looks > 20) == (0, True)
+
+
+async def test_whatever_is_killed_a_switch_goes_on(crew: PoolWorkers):
+    """The supervisor, which takes all workers with it, and the controller, for which a spare goes on: no
+    request fails."""
+    async with loaded(crew, 2) as load:
+        await use_version(load.fleet.db, "default", WantedVersion("2"))
+        load.fleet.kill("core.cli supervisor")
+        await load.fleet.begins()
+        await load.settles("2", 2)
+        await use_version(load.fleet.db, "default", WantedVersion("1"))
+        load.fleet.kill("core.cli fleet")
+        await load.settles("1", 2)
