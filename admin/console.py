@@ -50,6 +50,7 @@ from core.observability.telemetry import logger
 from core.operations import flat_facts
 from core.redis.client import RedisClient
 from core.runtime import service
+from core.runtime.spared_collections import spare_collections
 from core.sql.database import Database, require_schema
 from core.sql.stores import open_stores
 from core.sql.written_rows import require_rows
@@ -257,5 +258,6 @@ def command(side: str) -> None:
     The operators' listens on PARLEY_CONSOLE_HOST and PARLEY_CONSOLE_PORT, the tenants' on PARLEY_PORTAL_HOST
     and PARLEY_PORTAL_PORT. Sign in with a link that `parley people link NAME` prints.
     """
-    served = SIDES[side]
-    service.run(Settings(), f"console-{side}", lambda settings, stop: serve(settings, stop, served))
+    settings, served = Settings(), SIDES[side]
+    spare_collections()
+    service.run(settings, f"console-{side}", lambda settings, stop: serve(settings, stop, served))

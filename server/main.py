@@ -1,7 +1,6 @@
 """`parley gateway`: the WebSocket and HTTP edge of the platform. Holds sockets and cursors, nothing else."""
 
 import asyncio
-import gc
 import os
 import secrets
 from contextlib import closing
@@ -21,6 +20,7 @@ from core.observability.telemetry import logger
 from core.redis.figure_minutes import FigureWriter
 from core.redis.scripts import keep_scripts
 from core.runtime import service
+from core.runtime.spared_collections import spare_collections
 from core.sql.database import require_schema
 from core.sql.store_errors import redis_failure
 from core.sql.stores import open_stores
@@ -59,7 +59,7 @@ def command() -> None:
     Listens on PARLEY_HOST and PARLEY_PORT. Any number of gateways may run; each serves any session.
     """
     settings = Settings()
-    _spare_collections()
+    spare_collections()
     service.run(settings, "gateway", serve)
 
 
@@ -152,13 +152,6 @@ def serving_options(settings: Settings) -> dict[str, Any]:
         "ws_per_message_deflate": settings.deflate,
         "timeout_graceful_shutdown": 2,
     }
-
-
-def _spare_collections() -> None:
-    """Make full collections rare: each walks thousands of live objects of idle sessions in vain."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def application(context: GatewayContext, connections: GatewayConnections, health: Health) -> ASGIApp:
