@@ -26,6 +26,12 @@ NOT_PUBLIC = tuple(
     )
 )
 
+INNER_NAMES = ("localhost", "local", "internal", "home", "lan", "intranet", "corp", "private")
+NOT_REACHED = (
+    "this is an address inside a network, where alerts are not sent: give one of the public internet"
+    " (operators may allow others with PARLEY_ALERT_PRIVATE_TARGETS)"
+)
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -38,7 +44,8 @@ def checked_address(address: str, field: str | None = None) -> str:
 
 
 def checked_url(url: str, private: bool) -> str:
-    """Return the URL where a webhook may use it. Raises Refused. Its name is resolved only when sending."""
+    """Return the URL where a webhook may use it. Raises Refused, also for an address that is not public, and
+    for a name that is this machine's; what other names resolve to is seen when saving and when sending."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -48,10 +55,21 @@ def checked_url(url: str, private: bool) -> str:
     if parts.scheme not in schemes or not parts.hostname or port == 0 or len(url) > URL_CHARS_MAX:
         told = f"a webhook's URL begins with https:// and has at most {URL_CHARS_MAX} characters"
         raise bad_request(told, field=WEBHOOK)
+    if not private and _is_inner(parts.hostname):
+        raise bad_request(NOT_REACHED, field=WEBHOOK)
     if parts.username is not None or parts.password is not None or not url.isprintable() or not url.isascii():
         told = "a webhook's URL holds no user, password or special character"
         raise bad_request(told, field=WEBHOOK)
     return url
+
+
+def _is_inner(host: str) -> bool:
+    """True for an address that is not public, and for names that are never on the internet (RFC 6761, 6762,
+    8375, 9476)."""
+    try:
+        return not is_public(ipaddress.ip_address(host.partition("%")[0]))
+    except ValueError:
+        return host.rstrip(".").rpartition(".")[2] in INNER_NAMES
 
 
 def is_public(address: Address) -> bool:

@@ -12,16 +12,19 @@ import socket
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import httpx
 
-from billing.alerts.addresses import Address, is_public
+from billing.alerts.addresses import NOT_REACHED, WEBHOOK, Address, is_public
+from core.errors import bad_request
 from core.observability.error_facts import kind
 
 SIGNATURE_HEADER = "parley-signature"
 ID_HEADER = "parley-message-id"
 SECONDS_MAX = 5.0
+RESOLVE_SECONDS_MAX = 2.0
 
 
 class NotDelivered(Exception):  # noqa: N818  (the message is what is shown as the last error)
@@ -80,20 +83,38 @@ async def _send(client: "httpx.AsyncClient", webhook: Webhook, message_id: str, 
     )
     response = await client.send(request, stream=True)
     await response.aclose()
+    if response.is_redirect:
+        raise NotDelivered(f"HTTP {response.status_code}: it leads to another URL, and none is followed")
     if not response.is_success:
         raise NotDelivered(f"HTTP {response.status_code}")
 
 
+async def check_resolved(url: str) -> None:
+    """Raise Refused where the name of a webhook's URL leads to an address that is not public now. One that
+    resolves to nothing, or not soon, is left to the sending, which checks again."""
+    host = urlsplit(url).hostname or ""
+    try:
+        async with asyncio.timeout(RESOLVE_SECONDS_MAX):
+            await resolved(host, 443, private=False)
+    except NotDelivered as error:
+        raise bad_request(NOT_REACHED, field=WEBHOOK) from error
+    except (TimeoutError, OSError, UnicodeError):
+        return
+
+
 async def _address_of(url: "httpx.URL", private: bool) -> Address:
-    port = url.port or (443 if url.scheme == "https" else 80)
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
+    return (await resolved(url.host, url.port or (443 if url.scheme == "https" else 80), private))[0]
+
+
+async def resolved(host: str, port: int, private: bool) -> list[Address]:
+    """Addresses of a name. Raises NotDelivered where one of them is not public, and `private` is not set."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found]
     if not addresses:
         raise NotDelivered("the name has no address")
     if not private and not all(is_public(address) for address in addresses):
         raise NotDelivered("the address is not public")
-    return addresses[0]
+    return addresses
 
 
 def webhook_client() -> "httpx.AsyncClient":

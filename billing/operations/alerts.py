@@ -7,6 +7,8 @@ from msgspec import Meta
 from sqlmodel import col, select
 
 from billing.alerts import targets
+from billing.alerts.addresses import checked_url
+from billing.alerts.webhooks import check_resolved
 from billing.audit.log import record
 from billing.budgets.thresholds import EMAIL, WEBHOOK
 from billing.limits import Scope
@@ -14,8 +16,9 @@ from billing.operations.budgets import BUDGET_READERS
 from billing.operations.limited import names_of
 from billing.operations.shared_fields import AUDIT, NameTenant
 from billing.tables.wallets import AlertTarget, BudgetAlert, Outbox
+from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.listing import ListQuestion, listed_page
-from billing.unit_of_work.units import Change, Look
+from billing.unit_of_work.units import Change, Look, Stores
 from core.clock import iso_time
 from core.errors import Refused, bad_request, unknown
 from core.operations import (
@@ -142,11 +145,18 @@ async def list_alerts(look: Look, ask: ListAlerts) -> ListedPage[ReachedAlert]:
     return ListedPage([_reached(row, names.get(row.scope_id, row.scope_id)) for row in page.items], page.next)
 
 
+async def leads_outside(stores: Stores, _: OperationActor, ask: AddAlertTarget) -> None:
+    """Raise Refused where a webhook's name leads inside a network. Resolving may take a while."""
+    if ask.webhook and not stores.settings.alert_private_targets:
+        await check_resolved(checked_url(ask.webhook, private=False))
+
+
 @operation(
     "alerts.add_target",
     "POST /tenants/{tenant}/alert-targets",
     may=ALERT_EDITORS,
     audit="alert_target.add",
+    before=leads_outside,
     uses=Uses(reads="tenant", writes=f"tenant alert_target {AUDIT}"),
 )
 async def add_alert_target(change: Change, ask: AddAlertTarget) -> NewAlertTarget:

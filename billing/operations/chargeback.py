@@ -13,8 +13,9 @@ from sqlmodel import col, select
 from billing.closing.period_close import closes_of, closing_gaps_of
 from billing.ledger.declared_tags import tag_spans
 from billing.ledger.tag_rollups import TagSpan
+from billing.operations.known_times import known_as_of, known_month
 from billing.operations.shared_fields import NameTenant
-from billing.periods import Calendar, PeriodWindow, local_instant, month_text, window_of_month
+from billing.periods import Calendar, PeriodWindow, month_text
 from billing.prices.calendars import calendar_of
 from billing.reports.chargeback import (
     LAST,
@@ -241,19 +242,11 @@ async def charged_month(look: Look, owner: Tenant, ask: AskChargeback) -> Charge
     """Find the month that is asked for. Raises Refused, with the field, for what is none."""
     calendar = await calendar_of(look.db, owner)
     now = look.now_ms()
-    window = window_of_month(ask.month or month_text(calendar.month_at(now)), calendar, "month")
-    known_ms = _known_ms(ask.as_of, calendar, now)
+    window = await known_month(look, owner, calendar, ask.month)
+    known_ms = known_as_of(ask.as_of, calendar.zone, now)
     closed_ms = await _closed_ms(look, owner.tenant_id, window, known_ms)
     month = month_text(calendar.month_at(window.start_ms))
     return ChargedMonth(month, window, calendar, known_ms, closed_ms)
-
-
-def _known_ms(as_of: str, calendar: Calendar, now: int) -> int | None:
-    """The time as of which the books are read; None: now."""
-    if not as_of:
-        return None
-    known_ms = local_instant(as_of, calendar.zone, "as_of")
-    return known_ms if known_ms < now else None
 
 
 async def _read(look: Look, question: ChargebackQuestion) -> CostMatrix:

@@ -1,7 +1,8 @@
 """Operations that give a tenant's month as a file, and say how large it is before."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -38,6 +39,8 @@ from core.operations import PAYERS, STAFF, MoneyAmount, Uses, operation
 CSV = "text/csv; charset=utf-8"
 ODD = re.compile(r"[^a-z0-9]+")
 NAME_CHARACTERS_MAX = 40
+TOTAL = "total"
+OWN_NAMES = ("", TOTAL, "other", "row_kind", "row_id")
 OTHERS = {HeadKind.TIERS: "(tiers)", HeadKind.NOBODY: "(none)"}
 
 
@@ -135,14 +138,39 @@ async def _matrix_pages(told: ChargebackReport) -> AsyncGenerator[Rows]:
 
 
 def _matrix(told: ChargebackReport) -> Rows:
-    """The report as rows of a table, exact. Pure."""
-    first = [told.rows, *(_word(head) for head in told.heads), "total"]
+    """The report as rows of a table, exact. `row_kind` and `row_id` tell a row of the report's own from one
+    of a project that is called so. Pure."""
+    first = ["row_kind", "row_id", told.rows, *column_names(told.heads, told.columns), TOTAL]
     lines = [
-        [_word(line.head), *(to_text(cell.value) for cell in line.cells), to_text(line.head.total.value)]
+        [
+            line.head.kind.value,
+            line.head.of,
+            _word(line.head),
+            *(to_text(cell.value) for cell in line.cells),
+            to_text(line.head.total.value),
+        ]
         for line in told.lines
     ]
-    last = ["total", *(to_text(head.total.value) for head in told.heads), to_text(told.total.value)]
-    return [first, *lines, last]
+    last = [TOTAL, "", TOTAL, *(to_text(head.total.value) for head in told.heads)]
+    return [first, *lines, [*last, to_text(told.total.value)]]
+
+
+def column_names(heads: Sequence[ChargebackHead], facet: str) -> list[str]:
+    """Names of columns, no two alike: one that could be taken for the report's own (`total`, `(none)`), or
+    that another has too, has its id behind it: `total [model total]`. Pure."""
+    words = [_word(head) for head in heads]
+    often = Counter(words)
+    return [
+        f"{word} [{facet} {head.of}]"
+        if head.kind is HeadKind.VALUE and (often[word] > 1 or _looks_own(word))
+        else word
+        for word, head in zip(words, heads, strict=True)
+    ]
+
+
+def _looks_own(word: str) -> bool:
+    plain = word.strip().lower()
+    return plain in OWN_NAMES or plain[:1] in ("(", "[") or plain.endswith("]")
 
 
 def _word(head: ChargebackHead) -> str:

@@ -7,7 +7,8 @@ from msgspec import Meta
 
 from billing.dedicated_pools.idle_shares import idle_shares
 from billing.dedicated_pools.reports import whole_hours
-from billing.periods import UTC_ZONE, Calendar, month_text, window_of_month
+from billing.operations.known_times import begun_month
+from billing.periods import UTC_ZONE, Calendar
 from billing.tenants.tenancy import tenant_names
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
@@ -50,8 +51,7 @@ async def show_idle(look: Look, ask: AskIdle) -> IdleCosts:
     """Show what shared pools cost while idle, told apart by tenants' shares of their tokens. No bill has
     it."""
     calendar = Calendar(UTC_ZONE)
-    month = ask.month or month_text(calendar.month_at(look.now_ms()))
-    window = whole_hours(window_of_month(month, calendar, "month"))
+    window = whole_hours(begun_month(ask.month, calendar, look.now_ms()))
     found = await idle_shares(look.db, window)
     names = await tenant_names(look.db, {each.tenant_id for each in found if each.tenant_id})
     return IdleCosts(

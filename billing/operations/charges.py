@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from billing.operations.known_times import check_day, known_month
 from billing.operations.shared_fields import NameTenant
 from billing.periods import Calendar, PeriodWindow
 from billing.prices.calendars import calendar_of
@@ -168,6 +169,10 @@ async def explain_day(look: Look, ask: AskDay) -> ChargedDay:
     calendar, now = await calendar_of(look.db, owner), look.now_ms()
     if ask.day and ask.month:
         raise bad_request("name a day or a month", field="month")
+    if ask.month:
+        await known_month(look, owner, calendar, ask.month)
+    else:
+        await check_day(look, owner, calendar, ask.day)
     times = times_of_month(ask.month, calendar, now) if ask.month else times_of_day(ask.day, calendar, now)
     _check_time(ask.by, month=bool(ask.month))
     comparison = CostComparison(owner.tenant_id, calendar, times.before, times.window, facet_of(ask.by))
@@ -202,6 +207,7 @@ async def dearest_requests(look: Look, ask: AskDearest) -> DearestRequests:
     owner = await look.tenant(ask.tenant)
     calendar = await calendar_of(look.db, owner)
     _check_time(ask.by, month=False)
+    await check_day(look, owner, calendar, ask.day)
     times = times_of_day(ask.day, calendar, look.now_ms())
     if ask.by is ChargeBy.HOUR and ask.of is not None:
         times = _hour_of(times, calendar, ask.of)

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from billing.dedicated_pools.reports import PoolUse, pool_hours, pool_usage, whole_hours
-from billing.periods import HOUR_MS, UTC_ZONE, Calendar, PeriodWindow, window_of_month
+from billing.operations.known_times import begun_month
+from billing.periods import HOUR_MS, UTC_ZONE, Calendar, PeriodWindow
 from billing.prices.calendars import calendar_of
 from billing.tables.tenants import Tenant
 from billing.tenants.tenancy import tenant_names
@@ -112,7 +113,7 @@ async def _window(look: Look, owner: Tenant | None, month: str | None) -> Period
     if not month:
         return PeriodWindow(now - DAY_MS, now)
     calendar = await calendar_of(look.db, owner) if owner else Calendar(UTC_ZONE)
-    return window_of_month(month, calendar, "month")
+    return begun_month(month, calendar, now)
 
 
 def _facts(use: PoolUse, names: Mapping[str, str]) -> PoolUseFacts:

@@ -5,9 +5,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from billing.operations.known_times import known_month
 from billing.operations.shared_fields import NameTenant
 from billing.operations.spend_refusals import requests_ended
-from billing.periods import month_text, window_of_month
+from billing.periods import month_text
 from billing.prices.calendars import calendar_of
 from billing.requests.ended_errors import EndedError, errors_in
 from billing.unit_of_work.units import Look
@@ -68,8 +69,7 @@ async def show_errors(look: Look, ask: AskErrors) -> MonthErrors:
     failed is billed. Refused requests, which cost nothing, are in `spend refusals`."""
     owner = await look.tenant(ask.tenant)
     calendar = await calendar_of(look.db, owner)
-    month = ask.month or month_text(calendar.month_at(look.now_ms()))
-    window = window_of_month(month, calendar, "month")
+    window = await known_month(look, owner, calendar, ask.month)
     found = await errors_in(look.db, owner.tenant_id, window)
     listed = found[: ask.limit]
     errors = sum(each.number for each in found)

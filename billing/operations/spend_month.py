@@ -5,8 +5,9 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
+from billing.operations.known_times import known_month
 from billing.operations.shared_fields import NameTenant
-from billing.periods import Calendar, PeriodWindow, month_of, month_text, window_of_month
+from billing.periods import Calendar, PeriodWindow, month_text
 from billing.prices.calendars import calendar_of
 from billing.unit_of_work.units import Look
 
@@ -49,9 +50,8 @@ async def reported_month(look: Look, ask: AskMonth) -> ReportedMonth:
     """Look up whose month it is. Raises Refused."""
     owner = await look.tenant(ask.tenant)
     calendar, now = await calendar_of(look.db, owner), look.now_ms()
-    text = ask.month or month_text(calendar.month_at(now))
-    window = window_of_month(text, calendar, "month")
-    return ReportedMonth(owner.tenant_id, calendar, month_of(text), window, now)
+    window = await known_month(look, owner, calendar, ask.month)
+    return ReportedMonth(owner.tenant_id, calendar, calendar.month_at(window.start_ms), window, now)
 
 
 def local_date(calendar: Calendar, at_ms: int) -> date:

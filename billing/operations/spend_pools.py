@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from billing.dedicated_pools.own_pools import GpuTime, OwnPool, commitments_in, covers, own_pools
+from billing.operations.known_times import begun_month
 from billing.operations.shared_fields import NameTenant
-from billing.periods import HOUR_MS, Calendar, PeriodWindow, month_text, window_of_month
+from billing.periods import HOUR_MS, Calendar, PeriodWindow, month_text
 from billing.prices.calendars import calendar_of
 from billing.tables.dedicated_pools import Commitment
 from billing.unit_of_work.units import Look
@@ -95,8 +96,7 @@ async def show_own_pools(look: Look, ask: AskOwnPools) -> MonthOfOwnPools:
     how long requests waited, and until when the GPUs are committed to."""
     owner = await look.tenant(ask.tenant)
     calendar, now = await calendar_of(look.db, owner), look.now_ms()
-    month = ask.month or month_text(calendar.month_at(now))
-    whole = window_of_month(month, calendar, "month")
+    whole = begun_month(ask.month, calendar, now)
     window = PeriodWindow(whole.start_ms, max(whole.start_ms, min(whole.end_ms, now)))
     days = days_of(window, calendar)
     waits_from = max(window.start_ms, window.end_ms - WAITS_MS)

@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Meta
 
 from billing.limits import Scope
+from billing.operations.known_times import known_month
 from billing.operations.shared_fields import NameTenant
-from billing.periods import Calendar, PeriodWindow, month_text, window_of_month
+from billing.periods import Calendar, PeriodWindow, month_text
 from billing.prices.calendars import calendar_of
 from billing.reports.usage_report import GroupBy, usage_in
 from billing.requests.refusal_hours import LIMIT_STATUSES
@@ -85,8 +86,7 @@ async def show_refusals(look: Look, ask: AskRefusals) -> MonthRefusals:
     """Show who was refused in a month, and by whose limit. A refused request costs nothing."""
     owner = await look.tenant(ask.tenant)
     calendar = await calendar_of(look.db, owner)
-    month = ask.month or month_text(calendar.month_at(look.now_ms()))
-    window = window_of_month(month, calendar, "month")
+    window = await known_month(look, owner, calendar, ask.month)
     found = await refused_in(look.db, owner.tenant_id, window)
     listed = found.by[: ask.limit]
     policies = await rate_limits_of(look.db, owner)

@@ -15,6 +15,7 @@ from billing.ledger.grant_spending import Grant
 from billing.limits import Mode, Scope
 from billing.operations.budget_facts import budget_facts, held_in_redis, standing_facts
 from billing.operations.budgets import MONEY_COUNTS, SPENDING
+from billing.operations.known_times import known_month
 from billing.operations.shared_fields import NameTenant
 from billing.operations.spend_facts import (
     DayCost,
@@ -29,7 +30,7 @@ from billing.operations.spend_facts import (
     month_forecast,
     same_days,
 )
-from billing.periods import HOUR_MS, Calendar, Period, PeriodWindow, month_text, window_of_month
+from billing.periods import HOUR_MS, Calendar, Period, PeriodWindow, month_text
 from billing.reports.forecast import AHEAD_DAYS, HISTORY_DAYS, SpendForecast
 from billing.reports.money_ends import wallet_ends
 from billing.reports.spend_days import days_in, spent_days
@@ -43,7 +44,6 @@ from billing.wallets.budgets import BudgetStanding, budget_standings
 from billing.wallets.owed import owed_by
 from billing.wallets.wallets import wallet_state
 from core.clock import iso_time
-from core.errors import bad_request
 from core.operations import PAYERS, STAFF, MoneyAmount, Uses, operation
 
 DAY_MS = 24 * HOUR_MS
@@ -103,7 +103,8 @@ async def show_spend(look: Look, ask: AskSpend) -> SpendSummary:
     owner = await look.tenant(ask.tenant)
     calendar, currency = await usage_terms(look.db, owner.tenant_id)
     now = look.now_ms()
-    number, window = _month(calendar, ask.month, now)
+    window = await known_month(look, owner, calendar, ask.month)
+    number = calendar.month_at(window.start_ms)
     month = await _spent(look, owner.tenant_id, calendar, number, now)
     path = month.forecast(now)
     last = days_in(calendar, PeriodWindow(window.end_ms - 1, window.end_ms))[0].day
@@ -130,14 +131,6 @@ async def show_spend(look: Look, ask: AskSpend) -> SpendSummary:
         more_budgets=more,
         wallet=await _wallet(look, owner.tenant_id, calendar, month, path) if month.today else None,
     )
-
-
-def _month(calendar: Calendar, named: str | None, now: int) -> tuple[int, PeriodWindow]:
-    month = named or month_text(calendar.month_at(now))
-    window = window_of_month(month, calendar, "month")
-    if window.start_ms > now:
-        raise bad_request(f"{month} has not begun", field="month")
-    return calendar.month_at(window.start_ms), window
 
 
 async def _spent(look: Look, tenant_id: str, calendar: Calendar, number: int, now: int) -> SpendMonth:

@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from billing.closing.period_close import closing_gaps_of
+from billing.operations.known_times import known_as_of, known_month
 from billing.operations.shared_fields import NameTenant
-from billing.periods import Calendar, PeriodWindow, local_instant, month_text, window_of_month
+from billing.periods import Calendar, PeriodWindow, month_text
 from billing.prices.calendars import calendar_of
 from billing.reports.usage_names import names_of
 from billing.reports.usage_questions import Facet
@@ -103,10 +104,9 @@ async def show_statement(look: Look, ask: AskStatement) -> Statement:
     owner = await look.tenant(ask.tenant)
     calendar = await calendar_of(look.db, owner)
     now = look.now_ms()
-    month = ask.month or month_text(calendar.month_at(now))
-    window = window_of_month(month, calendar, "month")
-    known_ms = local_instant(ask.as_of, calendar.zone, "as_of") if ask.as_of else None
-    if known_ms is None or known_ms >= now:
+    window = await known_month(look, owner, calendar, ask.month)
+    known_ms = known_as_of(ask.as_of, calendar.zone, now)
+    if known_ms is None:
         found = await usage_in(look.db, owner.tenant_id, window, ask.by, calendar)
     elif ask.by is GroupBy.DAY:
         raise bad_request("an earlier time does not go with days: choose another", field="as_of")

@@ -41,7 +41,8 @@ def times_of_day(text: str, calendar: Calendar, now_ms: int) -> ComparedTimes:
     else:
         window = calendar.day_at(calendar.day_at(now_ms).start_ms - 1)
     if window.start_ms > now_ms:
-        raise bad_request(f"{text} is not here yet", field="day")
+        today = _date_of(calendar.day_at(now_ms), calendar)
+        raise bad_request(f"{text} has not begun: the newest day is {today}", field="day")
     day = _date_of(window, calendar)
     earlier = (day - WEEK).isoformat()
     before, over = window_of_day(earlier, calendar, "day"), window.end_ms <= now_ms
@@ -55,7 +56,8 @@ def times_of_month(text: str, calendar: Calendar, now_ms: int) -> ComparedTimes:
     """A month and the one before. Raises Refused."""
     window = window_of_month(text, calendar, "month")
     if window.start_ms > now_ms:
-        raise bad_request(f"{text} is not here yet", field="month")
+        newest = month_text(calendar.month_at(now_ms))
+        raise bad_request(f"{text} has not begun: the newest month is {newest}", field="month")
     number = month_of(text)
     before, over = calendar.window(number - 1), window.end_ms <= now_ms
     if not over:

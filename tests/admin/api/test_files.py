@@ -105,8 +105,10 @@ async def test_the_report_alone_is_a_file_too(site: ApiSite, acme: str) -> None:
     asked = {"format": "report", "rows": "user", "columns": "model"}
     report = (await payer.get("/api/tenants/acme/chargeback", params={"rows": "user"})).json()
     head, *rows = rows_of(await payer.get(EXPORT, params=asked))
-    assert head == ["user", "smollm2", "total"]
+    assert head == ["row_kind", "row_id", "user", "smollm2", "total"]
     assert len(rows) == len(ODD) + 1
+    assert [row[0] for row in rows] == ["value"] * len(ODD) + ["total"]
+    assert len({row[1] for row in rows[:-1]}) == len(ODD)
     assert Decimal(rows[-1][-1]) * 10**9 == int(report["total"]["nano"])
 
 

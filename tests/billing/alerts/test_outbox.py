@@ -113,7 +113,11 @@ async def test_what_fails_is_sent_again_under_the_same_id(
             errors.append(row.last_error)
             await make_due(database)
         await sender.send_due()
-        assert errors == ["HTTP 500", "HTTP 302", "no answer in 1 s"]
+        assert errors == [
+            "HTTP 500",
+            "HTTP 302: it leads to another URL, and none is followed",
+            "no answer in 1 s",
+        ]
         assert receiver.ids == [message.id] * 4
         row = await row_of(database, message)
         assert (row.state, row.attempts) == ("sent", 4)
@@ -180,9 +184,11 @@ async def test_a_sender_killed_between_sending_and_marking_is_made_good_by_anoth
 async def test_nothing_is_sent_to_addresses_that_are_not_public(
     sqlite: Database, home: Path, receiver: Receiver, host: str
 ) -> None:
-    """However they are written: a tenant cannot reach what only this installation can."""
+    """However they are written: a tenant cannot reach what only this installation can. (Stored while it was
+    allowed.)"""
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
-    target = await add_target(sqlite, tenant, "webhook", f"https://{host}:{receiver.port}/")
+    url = f"https://{host}:{receiver.port}/"
+    target = await add_target(sqlite, tenant, "webhook", url, private=True)
     message = await send_test(sqlite, tenant, target.id)
     await OutboxSender(sqlite, settings_in(home)).send_due()
     row = await row_of(sqlite, message)

@@ -267,8 +267,8 @@ async def test_another_tenants_month_is_nobodys(stores: Stores) -> None:
     assert (empty.groups, empty.others, empty.nobody, empty.total.tokens) == ([], None, None, 0)
     assert (await bridge(here, tenant)).difference.value == 0
     assert (await answer_of(show_cache, here, who, AskMonth(tenant=tenant))).models == []
-    ahead = await series(here, tenant, month="2027-03")
-    assert ahead.days == []
+    ahead = await refusal_of(show_series, here, who, AskSeries(tenant=tenant, month="2027-03"))
+    assert ahead.field == "month"
 
 
 async def bridge(stores: Stores, tenant: str, **ask: Any) -> SpendBridge:
@@ -314,6 +314,7 @@ async def test_the_first_day_of_a_month_has_nothing_to_compare(stores: Stores) -
 async def test_a_short_month_is_set_against_the_days_that_both_have(stores: Stores) -> None:
     """The 1st to the 28th, where March is compared with February."""
     here, tenant = await acme(stores, now="2026-04-02T10:00")
+    await used(here, tenant, at("2026-02-03T12:00"))
     found = await bridge(here, tenant, month="2026-03", against=BridgeAgainst.SAME_DAYS)
     assert (found.before.name, found.after.name) == ("February", "1 to 28 March")
 

@@ -161,10 +161,12 @@ async def test_a_statement_adds_up_whatever_is_listed(stores: Stores) -> None:
 
 
 async def test_a_month_that_is_none_is_said_of_its_field(stores: Stores) -> None:
-    """And one without use is empty."""
+    """And one without use is empty, or before the tenant's first one refused."""
     wrong = await refusal_of(statement.show_statement, stores, OWNER, AskStatement(tenant="acme", month="x"))
     assert wrong.field == "month"
-    empty = await answer_of(show_statement, stores, OWNER, AskStatement(tenant="acme", month="2020-01"))
+    before = AskStatement(tenant="acme", month="2020-01")
+    assert (await refusal_of(statement.show_statement, stores, OWNER, before)).field == "month"
+    empty = await answer_of(show_statement, stores, OWNER, AskStatement(tenant="acme"))
     early = AskStatement(tenant="acme", as_of="2020-01-01")
     assert (await answer_of(show_statement, stores, OWNER, early)).lines == []
     by_day = AskStatement(tenant="acme", as_of="2020-01-01", by=GroupBy.DAY)
