@@ -13,6 +13,7 @@ from core.errors import Refusal, Refused, bad_request
 BODY_BYTES_MAX = 1 << 20
 SIGN_IN_BYTES_MAX = 8 << 10  # of who is nobody yet
 BODY_SECONDS_MAX = 10.0
+DIGITS_MAX = 20  # of a length that is stated
 BODIES_AT_ONCE = 8  # of one caller
 
 
@@ -43,14 +44,19 @@ class CallBodies:
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """The whole body. Raises Refused beyond so many bytes, and where it does not arrive soon."""
+    """The whole body. Raises Refused beyond so many bytes, where they are stated before any is read, and where
+    it does not arrive soon."""
+    too_large = Refused(Refusal("too_large", f"a body has at most {bytes_max:,} bytes"))
+    stated = request.headers.get("content-length", "")
+    if stated.isascii() and stated.isdecimal() and len(stated) < DIGITS_MAX and int(stated) > bytes_max:
+        raise too_large
     try:
         async with asyncio.timeout(BODY_SECONDS_MAX):
             body = bytearray()
             async for piece in request.stream():
+                if len(body) + len(piece) > bytes_max:
+                    raise too_large
                 body += piece
-                if len(body) > bytes_max:
-                    raise Refused(Refusal("too_large", f"a body has at most {bytes_max:,} bytes"))
             return bytes(body)
     except TimeoutError:
         raise bad_request(f"the body did not arrive within {BODY_SECONDS_MAX:.0f} s") from None
