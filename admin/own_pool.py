@@ -65,7 +65,8 @@ def differences(
         change = f"{program} models add {asked.model}, then {here} --model {name}"
         said.append(f"pool {pool} runs {target.model}, not {name}: to change it {change}")
     elif version not in (None, target.version):
-        change = f"{program} models add {asked.model}, then {here} --version {version}"
+        use = f"{program} models use {name} {version} --pool {pool}"
+        change = f"{program} models add {asked.model}, then {use}"
         said.append(f"pool {pool} runs {name} {target.version}; there is {version}: to change it {change}")
     if asked.workers not in (None, target.workers):
         change = f"{program} pools resize {pool} {asked.workers}"
@@ -97,7 +98,7 @@ async def _of_pool(
     record = await register_model(db, await prepare_model(target.model, settings.home, say), settings)
     if record.version != target.version:
         gone = f"the files of {target.model} {target.version}, which pool {target.pool} runs, are gone"
-        change = f"{program} pools edit {target.pool} --version {record.version}"
+        change = f"{program} models use {target.model} {record.version} --pool {target.pool}"
         say(f"{gone}; there is {record.version}: to change it {change}")
     return record
 

@@ -38,7 +38,7 @@ from billing.people.person_sessions import (
 )
 from billing.people.persons import ensure_owner
 from billing.people.sign_in import SignIns
-from billing.periods import Calendar, Period, PeriodWindow, month_number, window_at, zone_named
+from billing.periods import Calendar, Period, PeriodWindow, duration_ms, month_number, window_at, zone_named
 from billing.prices.book import offered_prices, pinned_prices
 from billing.prices.rating import Counts, Meter, counts_of, rate
 from billing.quota.bindings import Bindings
@@ -294,6 +294,7 @@ __all__ = [
     "create_key",
     "create_project",
     "create_tenant",
+    "duration_ms",
     "end_budget",
     "end_person_session",
     "end_policy",

@@ -2,6 +2,7 @@
 
 from billing.dedicated_pools.desired import DesiredPool, read_pools
 from billing.dedicated_pools.first_fill import fill_pool
+from billing.dedicated_pools.observed import FRESH_MS as FLEET_FRESH_MS
 from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool, let_in_by_pool
 from billing.dedicated_pools.route_moves import RouteMove, read_route_move, write_route_move
 from billing.dedicated_pools.routes import KEPT_SECONDS as ROUTES_KEPT_SECONDS
@@ -18,6 +19,7 @@ from billing.tables.pools import ACTIVE, DRAINING, SHARED, FleetNode, PoolRow, P
 __all__ = [
     "ACTIVE",
     "DRAINING",
+    "FLEET_FRESH_MS",
     "ROUTES_KEPT_SECONDS",
     "SHARED",
     "DesiredPool",

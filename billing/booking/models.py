@@ -45,6 +45,17 @@ async def enabled_versions(db: Database, name: str) -> list[str]:
         return list((await (await session.connection()).execute(statement.order_by(*order))).scalars())
 
 
+async def same_model(db: Database, name: str, versions: tuple[str, str]) -> bool:
+    """True where workers of two versions of a model may go on with each other's requests: their fingerprints
+    are equal."""
+    statement = select(_VERSIONS.c.fingerprint).where(
+        _VERSIONS.c.name == name, _VERSIONS.c.version.in_(versions)
+    )
+    async with db.session() as session:
+        found = (await (await session.connection()).execute(statement)).scalars().all()
+    return len(found) == len(set(versions)) and len(set(found)) == 1
+
+
 async def check_tokens(session: AsyncSession, fingerprint: str, wanted: int, before: int = 0) -> None:
     """Raises Refused where a request of this model cannot have so many tokens, input and output together. The
     number that it had `before` is always allowed."""

@@ -95,6 +95,8 @@ def _facts(pool: PoolFacts, how: CommandTerms) -> dict[str, Any]:
         return facts
     labels = ", ".join(f"{name}={value}" for name, value in pool.labels.items())
     seen = facts.pop("observed", None) and observed_in_words(pool)
+    if not pool.next_version:
+        facts.pop("accept_gap")
     return facts | {
         "labels": labels,
         "tenant": pool.tenant or SHARED,
@@ -109,7 +111,10 @@ LISTED = ("pool", "model", "version", "observed", "why", "since", "tenant", "let
 
 def _listed(pool: PoolFacts, how: CommandTerms) -> dict[str, Any]:
     facts = _facts(pool, how)
-    return facts if how.as_json else {name: facts[name] for name in LISTED}
+    if how.as_json:
+        return facts
+    version = f"{pool.version}, next {pool.next_version}" if pool.next_version else pool.version
+    return {name: facts[name] for name in LISTED} | {"version": version}
 
 
 def observed_in_words(pool: PoolFacts) -> dict[str, str]:

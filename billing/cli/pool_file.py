@@ -190,8 +190,9 @@ def written(pools: Sequence[PoolFacts]) -> str:
 
 
 def facts_in(pool: PoolFacts) -> dict[str, Any]:
-    """What a file can say of a pool."""
-    return {name: getattr(pool, name) for name in READERS}
+    """What a file can say of a pool; of its version the one that is under way."""
+    facts = {name: getattr(pool, name) for name in READERS}
+    return facts | {"version": pool.next_version or pool.version}
 
 
 def _said(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ workers of it ready and then switches, by compare-and-set: what was edited meanw
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -60,6 +61,20 @@ def switch(row: PoolRow, at_ms: int) -> None:
 def give_up(row: PoolRow) -> None:
     """Want no other version than the one in use. Pure but for its row."""
     row.next_version, row.cut_off_after_ms, row.accept_gap = NO_VERSION, 0, False
+
+
+def version_changes(row: PoolRow, wanted: WantedVersion, at_ms: int) -> dict[str, Any]:
+    """Columns that change where a version is wanted, for an edit that changes others too. Pure."""
+    before = row.model_dump()
+    after = PoolRow(**before)
+    want(after, wanted, at_ms)
+    return {name: value for name, value in after.model_dump().items() if value != before[name]}
+
+
+def of_another_model(version: str) -> dict[str, Any]:
+    """Columns of a pool that is to run another model from now on, in this version. Pure."""
+    nothing = {"next_version": NO_VERSION, "earlier_version": NO_VERSION, "accept_gap": False}
+    return {"version": version, **nothing, "cut_off_after_ms": 0, "old_until_ms": 0}
 
 
 async def use_version(db: Database, pool: str, wanted: WantedVersion) -> PoolRow:

@@ -7,13 +7,19 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from sqlmodel import col, select
 
-from billing.booking.models import enabled_versions
+from billing.booking.models import enabled_versions, same_model
 from billing.dedicated_pools import pools
 from billing.dedicated_pools.live import LIVE_KEYS, live_in
 from billing.dedicated_pools.observed import check_fits
+from billing.dedicated_pools.versions import (
+    WantedVersion,
+    of_another_model,
+    tell_routes,
+    version_changes,
+)
 from billing.operations.pool_facts import PoolFacts, PoolStateName, facts_of_pools, observed_facts
 from billing.operations.pools import PoolName, price_note, project_id_of
-from billing.operations.shared_fields import AUDIT
+from billing.operations.shared_fields import AUDIT, CONTROL
 from billing.tables.pools import SHARED, PoolAdmission, PoolRow
 from billing.tables.tenants import PLATFORM, Tenant
 from billing.unit_of_work.actors import OperationActor
@@ -21,7 +27,9 @@ from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look, Stores
 from core.errors import bad_request, see, unknown
 from core.operations import OPERATORS, STAFF, ListedPage, Uses, operation
+from core.redis.client import RedisClient
 from core.redis.pools import is_pool_name
+from core.sql.database import Database
 
 PRICES = "price_book price_version price price_tier gpu_price commitment"
 SEEN = "pool_state fleet_node"
@@ -165,19 +173,21 @@ async def create_pool(change: Change, ask: CreatePool) -> PoolFacts:
     audit="pool.edit",
     reason=True,
     edits=True,
-    uses=Uses(reads=READS, writes=WRITES),
+    uses=Uses(reads=READS, writes=WRITES, keys=CONTROL),
 )
 async def edit_pool(change: Change, ask: EditPool) -> PoolFacts:
-    """Change a pool while it runs. Who pays does so from now on: its history keeps who paid before."""
+    """Change a pool while it runs. Another version is made ready first, and then switched to. Who pays does
+    so from now on: its history keeps who paid before."""
     old = await _editing(change, ask.pool)
     before = (old.workers, old.labels)
     names = ("workers", "reserve_interactive_tokens", "reserve_standard_tokens", "state")
     changes: dict[str, Any] = {name: value for name in names if (value := getattr(ask, name)) is not UNSET}
     if ask.model is not UNSET or ask.version is not UNSET:
         model = old.model if ask.model is UNSET else ask.model
-        same = model == old.model and ask.version is UNSET
         changes["model"] = model
-        changes["version"] = old.version if same else await _version(change, model, ask.version)
+        if model != old.model or ask.version is not UNSET:
+            version = await _version(change, model, ask.version)
+            changes |= await _version_changes(change, old, changes, version)
     if ask.labels is not UNSET:
         changes["labels"] = _labels(ask.labels)
     payer = await _payer(change, old, ask.tenant)
@@ -186,8 +196,11 @@ async def edit_pool(change: Change, ask: EditPool) -> PoolFacts:
     if ask.project is not UNSET or changes.get("tenant_id", old.tenant_id) != old.tenant_id:
         changes["project_id"] = await _project(change, payer, ask.project or None)
     let_in = None if ask.let_in is UNSET else await _tenants(change, ask.let_in)
+    served = old.version
     row = await pools.edit_pool(change.db, ask.pool, changes, let_in)
     await _check_fits(change, row, before)
+    if row.version != served:
+        change.after(_tell_routes)
     return await _answer(change, row, payer)
 
 
@@ -261,6 +274,24 @@ async def _check_fits(change: Change, row: PoolRow, before: tuple[int, Mapping[s
     if row.workers > before[0] or row.labels != before[1]:
         async with change.db.session() as session:
             await check_fits(session, row, change.now_ms())
+
+
+async def _version_changes(
+    change: Change, old: PoolRow, changes: Mapping[str, Any], version: str
+) -> dict[str, Any]:
+    """Columns of a pool that is to run this version. What needs no making ready is in use at once: of another
+    model, in a pool without workers, or where the workers that run would go on as they are."""
+    if changes["model"] != old.model:
+        return of_another_model(version)
+    if version == old.next_version:
+        return {}
+    alone = changes.get("workers", old.workers) == 0
+    at_once = alone or await same_model(change.db, old.model, (old.version, version))
+    return version_changes(old, WantedVersion(version, at_once=at_once), change.now_ms())
+
+
+async def _tell_routes(_: Database, redis: RedisClient) -> None:
+    await tell_routes(redis)
 
 
 async def _version(change: Change, model: str, named: str | UnsetType) -> str:

@@ -35,7 +35,12 @@ class ObservedPool(msgspec.Struct, frozen=True, kw_only=True):
 
 class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a pool should be, with names of tenants. `note`: a warning of the payer's prices, or empty;
-    `observed`: what the fleet sees of it, where it is asked for."""
+    `observed`: what the fleet sees of it, where it is asked for.
+
+    `version` is what new requests get; `next_version`: workers of it are being made ready, then the pool is
+    switched to it; `earlier_version`: the one before, for a rollback; `old_until`: when requests that still
+    run on a version of before are ended, None: they may run to their end; `accept_gap`: nobody may serve
+    during the switch."""
 
     pool: str
     model: str
@@ -50,6 +55,10 @@ class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     state: PoolStateName
     made: str | None
+    next_version: str | None
+    earlier_version: str | None
+    old_until: str | None
+    accept_gap: bool
     note: str | UnsetType = UNSET
     observed: ObservedPool | UnsetType = UNSET
 
@@ -91,4 +100,8 @@ def _facts_of(row: PoolRow, let_in: Sequence[str], names: Mapping[str, str]) -> 
         generation=row.generation,
         state=PoolStateName(row.state),
         made=iso_time(row.made_ms),
+        next_version=row.next_version or None,
+        earlier_version=row.earlier_version or None,
+        old_until=iso_time(row.old_until_ms) if row.old_until_ms else None,
+        accept_gap=row.accept_gap,
     )

@@ -129,9 +129,9 @@ TABLES: dict[ProcessKind, TableNames] = {
         columns={**KEY_CHAINS, **READERS},
     ),
     CONSOLE: TableNames(
-        reads=f"{PRICES} {MODELS} {FLEET_SEEN} {READ_BY_STAFF}",
-        writes=f"{TENANTS} {KEYS} {LIMITS} {POOLS} {POLICIES} {SESSIONS} {PROPOSALS} {PEOPLE} {AUDIT} "
-        f"{REPLIES} {RECONCILIATION} {BOOKED_BY_STAFF}",
+        reads=f"{PRICES} {FLEET_SEEN} {READ_BY_STAFF}",
+        writes=f"{TENANTS} {KEYS} {LIMITS} {MODELS} {POOLS} {POLICIES} {SESSIONS} {PROPOSALS} {PEOPLE} "
+        f"{AUDIT} {REPLIES} {RECONCILIATION} {BOOKED_BY_STAFF}",
         columns=RUNNING,
     ),
     PORTAL: TableNames(

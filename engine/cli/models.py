@@ -1,36 +1,40 @@
-"""`parley models`: what models this installation can run."""
+"""`parley models`: what models this installation can run, in which versions, and where each serves."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from typing import Any
 
 import click
 
-from billing.pools import read_pools
+from billing.rendering import CommandTerms, all_pages, answered, asks, facts_of, show
 from core.configuration.settings import Settings
-from core.errors import StartupError
 from core.runtime.embedded import ensure_home
-from core.sql.database import Database, migrate, require_schema
+from core.sql.database import Database, migrate
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import Table, print_blocks
 from engine.cli.formatting import NOTHING
 from engine.models.provision import prepare, register
-from engine.models.registry import ModelRecord, limit_answers, list_models, resolve
+from engine.models.registry import ModelRecord
+from engine.operations import model_use, models
+from engine.operations.model_facts import ModelFacts
+from engine.operations.model_use import ChangeVersion, UseVersion, VersionsChanged
+from engine.operations.models import LimitAnswers, ListModels, RemoveVersion, ShowModel
 
 FINGERPRINT_CHARACTERS = 12
-
-
-@dataclass(frozen=True)
-class ListedModel:
-    """A model, and the names of the pools that serve it, in order."""
-
-    record: ModelRecord
-    pools: tuple[str, ...]
+MIB = 1 << 20
+BY_DEFAULT: dict[str, dict[str, Any]] = {"tokens": {"required": False, "default": "none"}}
 
 
 @click.group()
 def command() -> None:
-    """The models that requests can name."""
+    """The models that requests can name, in the versions that pools use.
+
+    \b
+        parley models add owner/name@COMMIT     # prepares a version, and serves nothing
+        parley models use name VERSION          # its pools switch once workers of it are ready
+        parley models rollback name             # and back
+        parley models remove name VERSION       # what no pool and no request needs
+    """
 
 
 @command.command()
@@ -39,92 +43,156 @@ def add(model: str) -> None:
     """Make MODEL ready: smollm2, a folder (config, tokenizer, template, safetensors) or a hub id.
 
     A hub id is looked up again: where it has a newer commit, that becomes the newest version.
-    owner/name@commit is that commit and no other.
+    owner/name@commit is that commit and no other. No pool uses it yet: `models use` does.
     """
-    added = asyncio.run(_add(Settings(), model))
-    print_line(f"{added.record.name} {added.record.version} is ready in {added.record.folder}")
-    _say_unserved([added])
+    record = asyncio.run(_add(Settings(), model))
+    print_line(f"{record.name} {record.version} is ready in {record.folder}")
+    print_line(f"no pool uses it yet: parley models use {record.name} {record.version}")
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
-def list_command(as_json: bool) -> None:
-    """The newest version of each model, and the pools that serve it, each in a version of its own."""
-    models = asyncio.run(_list(Settings()))
-    if as_json:
-        for each in models:
-            print_json(asdict(each.record) | {"pools": each.pools})
+@asks(models.list_versions_of, omitted=("limit", "after"))
+def list_command(ask: ListModels, how: CommandTerms) -> None:
+    """All versions of models, and what each is to the pools: in use, next, earlier, or prepared only."""
+    found = all_pages(models.list_versions_of, ask, how)
+    if how.as_json:
+        for each in found:
+            print_json(facts_of(each, True))
         return
-    if not models:
+    if not found:
         print_line("No model yet: parley models add smollm2")
         return
     table = Table(ruled=True)
-    table.columns("name", "version", "fingerprint", "pools", "tokens at most", "folder")
-    for each in models:
-        record, pools = each.record, ", ".join(each.pools) or NOTHING
-        fingerprint = record.fingerprint[:FINGERPRINT_CHARACTERS]
-        facts = (record.name, record.version, fingerprint, pools, f"{record.max_model_len:,}")
-        table.row(*facts, str(record.folder))
+    table.columns("name", "version", "state", "pools", "fingerprint", "size", "tokens at most", "proved")
+    for each in found:
+        table.row(*_row(each))
     print_blocks(table)
-    _say_unserved(models)
+    _say_unserved(found)
+
+
+@command.command("show")
+@asks(models.show_version, arguments=("model", "version"))
+def show_command(ask: ShowModel, how: CommandTerms) -> None:
+    """Show VERSION of MODEL: where it serves, the checks that it passed, and its files.
+
+    Without VERSION the one in use, else the newest.
+    """
+    detail = answered(models.show_version, ask, how)
+    facts = facts_of(detail, how.as_json)
+    if not how.as_json:
+        facts |= {name: ", ".join(facts[name]) for name in ("pools", "next_in", "earlier_in")}
+        facts["checks"] = "; ".join(
+            f"{each.name}: {each.seen}, {each.seconds:.1f} s" for each in detail.checks
+        )
+        facts["files"] = f"{len(detail.files):,}"
+    show(facts, how.as_json)
+
+
+@command.command("use")
+@asks(model_use.use, arguments=("model", "version"))
+def use_command(ask: UseVersion, how: CommandTerms) -> None:
+    """Let the pools of MODEL use VERSION: workers of it are made ready first, then new requests go there.
+
+    What runs goes on with its version, whose last worker leaves when nothing needs it any more. --dry-run
+    says what it would do, and in what the versions differ. `parley pools list` shows how far it is; to give
+    up: `models rollback`. A second `use` meanwhile replaces the first.
+
+    \b
+        parley models use smollm2 0.1.0-bf16.2 --dry-run
+        parley models use smollm2 0.1.0-bf16.2 --pool eu-1 --cut-off 30m
+    """
+    _tell(answered(model_use.use, ask, how), how)
+
+
+@command.command("rollback")
+@asks(model_use.rollback, arguments=("model",))
+def rollback_command(ask: ChangeVersion, how: CommandTerms) -> None:
+    """Go back to the version that each pool of MODEL used before, as `use` does.
+
+    A switch that is under way is given up instead: nobody was served by it yet.
+    """
+    _tell(answered(model_use.rollback, ask, how), how)
+
+
+@command.command("remove")
+@asks(models.remove, arguments=("model", "version"))
+def remove_command(ask: RemoveVersion, how: CommandTerms) -> None:
+    """Remove VERSION of MODEL, which no pool uses and no request needs, and delete its files.
+
+    Refused else, with the pools that use it, switch to it or could go back to it, and how many requests began
+    on it. A folder that was linked is left as it is.
+    """
+    removed = answered(models.remove, ask, how)
+    if how.as_json:
+        show(facts_of(removed, True), True)
+        return
+    done = "would be removed" if how.dry_run else "is removed"
+    print_line(f"{removed.name} {removed.version} {done}: {removed.folder}")
 
 
 @command.command("answers")
-@click.argument("model")
-@click.option("--tokens", type=click.IntRange(1), help="By default what PARLEY_ANSWER_TOKENS says.")
-def answers_command(model: str, tokens: int | None) -> None:
+@asks(models.limit_answers_of, arguments=("model",), options=BY_DEFAULT)
+def answers_command(ask: LimitAnswers, how: CommandTerms) -> None:
     """Set how long an answer of MODEL gets whose sender does not say, within two seconds.
 
     It is the least of this and of what tenant, plan and project have (`parley limits`, dimension
     `answer_tokens`). Who asks for more gets more, up to what the model reads.
     """
-    before = asyncio.run(_answers(Settings(), model, tokens))
-    said = "the length that PARLEY_ANSWER_TOKENS says" if tokens is None else f"at most {tokens:,} tokens"
-    print_line(f"answers of {model} have {said}" + (f", before {before:,}" if before else ""))
+    done = answered(models.limit_answers_of, ask, how)
+    if how.as_json:
+        show(facts_of(done, True), True)
+        return
+    most = None if done.tokens is None else f"at most {done.tokens:,} tokens"
+    said = most or "the length that PARLEY_ANSWER_TOKENS says"
+    before = f", before {done.before:,}" if done.before else ""
+    print_line(f"answers of {done.model} {'would have' if how.dry_run else 'have'} {said}{before}")
 
 
-async def _answers(settings: Settings, model: str, tokens: int | None) -> int | None:
-    db = Database(settings.database_endpoint)
-    try:
-        await require_schema(db)
-        if await resolve(db, model) is None:
-            raise StartupError(f"there is no model {model}: see `parley models list`")
-        return await limit_answers(db, model, tokens)
-    finally:
-        await db.close()
+def _row(each: ModelFacts) -> Sequence[str]:
+    pools = [*each.pools, *(f"{pool} (next)" for pool in each.next_in)]
+    pools += [f"{pool} (earlier)" for pool in each.earlier_in]
+    size = NOTHING if each.size_bytes is None else f"{-(-each.size_bytes // MIB):,} MiB"
+    facts = (each.name, each.version, each.state.value.replace("_", " "), ", ".join(pools) or NOTHING)
+    fingerprint = each.fingerprint[:FINGERPRINT_CHARACTERS]
+    return (*facts, fingerprint, size, f"{each.max_model_len:,}", each.proved)
 
 
-def _say_unserved(models: Sequence[ListedModel]) -> None:
-    for each in models:
-        if not each.pools:
-            create = f"parley pools create POOL --model {each.record.name}"
-            print_line(f"no pool serves {each.record.name}, so its requests are refused: {create}")
+def _tell(done: VersionsChanged, how: CommandTerms) -> None:
+    for each in done.pools:
+        if how.as_json:
+            print_json({"model": done.model} | facts_of(each, True))
+            continue
+        print_line(f"pool {each.pool}: {_change_in_words(each, how.dry_run)}")
+        if each.differs and each.next:
+            print_line(f"  another {', another '.join(each.differs)} than {each.before}")
+        if each.note:
+            print_line(f"  {each.note}")
 
 
-async def _add(settings: Settings, model: str) -> ListedModel:
+def _change_in_words(each: model_use.PoolVersion, dry_run: bool) -> str:
+    if each.next is not None:
+        ready = "its worker of it is" if each.workers == 1 else f"its {each.workers:,} workers of it are"
+        end = "" if each.cut_off_seconds is None else f"; {each.before} ends {each.cut_off_seconds:,} s later"
+        switches = "would switch" if dry_run else "switches"
+        return f"{switches} to {each.next} once {ready} ready, and serves with {each.before} until then{end}"
+    if each.version != each.before:
+        return f"{'would use' if dry_run else 'uses'} {each.version} at once, before {each.before}"
+    return f"{'would stay' if dry_run else 'stays'} with {each.version}"
+
+
+def _say_unserved(found: Sequence[ModelFacts]) -> None:
+    served = {each.name for each in found if each.pools}
+    for name in sorted({each.name for each in found} - served):
+        create = f"parley pools create POOL --model {name}"
+        print_line(f"no pool serves {name}, so its requests are refused: {create}")
+
+
+async def _add(settings: Settings, model: str) -> ModelRecord:
     await asyncio.to_thread(ensure_home, settings)
     await migrate(settings.database_endpoint)
     folder = await prepare(model, settings.home, print_line, refresh=True)
     db = Database(settings.database_endpoint)
     try:
-        return (await _with_pools(db, [await register(db, folder, settings)]))[0]
+        return await register(db, folder, settings)
     finally:
         await db.close()
-
-
-async def _list(settings: Settings) -> list[ListedModel]:
-    await asyncio.to_thread(ensure_home, settings)
-    await migrate(settings.database_endpoint)
-    db = Database(settings.database_endpoint)
-    try:
-        return await _with_pools(db, await list_models(db))
-    finally:
-        await db.close()
-
-
-async def _with_pools(db: Database, records: Sequence[ModelRecord]) -> list[ListedModel]:
-    pools = await read_pools(db)
-    return [
-        ListedModel(each, tuple(row.pool for row in pools if row.model == each.name and not row.draining))
-        for each in records
-    ]

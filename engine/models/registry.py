@@ -104,6 +104,7 @@ async def save(db: Database, model: ModelRecord, manifest: Mapping[str, Any], no
             enabled=True,
             created_ms=row.created_ms if row else now_ms,
             answer_tokens=(await session.exec(answers.limit(1))).first(),
+            checks=row.checks if row and row.fingerprint == model.fingerprint else [],
         )
         before = None if row is None else _facts(row)
         await session.merge(fresh)
@@ -116,6 +117,18 @@ async def find_version(db: Database, name: str, version: str) -> ModelRecord | N
     async with db.session() as session:
         row = await session.get(ModelVersion, (name, version))
     return None if row is None else _record(row)
+
+
+async def remove_version(db: Database, name: str, version: str, now_ms: int) -> ModelVersion:
+    """Let nobody name a version any more, whose files are about to be deleted. It has to be there."""
+    async with db.transaction() as session:
+        await lock_until_commit(session, MODELS)
+        row = await session.get_one(ModelVersion, (name, version))
+        before = _facts(row)
+        row.enabled, row.removed_ms = False, now_ms
+        session.add(row)
+        await record(session, PLATFORM, "model.remove", f"{name} {version}", before, _facts(row))
+    return row
 
 
 async def limit_answers(db: Database, name: str, tokens: int | None) -> int | None:

@@ -3,6 +3,8 @@
 from engine.operations import (
     connections,
     migrating,
+    model_use,
+    models,
     moving_tenants,
     pool_shares,
     requests,
@@ -16,6 +18,8 @@ OPERATIONS = (
     *requests.OPERATIONS,
     *migrating.OPERATIONS,
     *moving_tenants.OPERATIONS,
+    *models.OPERATIONS,
+    *model_use.OPERATIONS,
     *search.OPERATIONS,
     *workers.OPERATIONS,
     *connections.OPERATIONS,

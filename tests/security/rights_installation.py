@@ -147,6 +147,11 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "pools.create": {"pool": "new", "model": "m", "let_in": []},
         "approvals.reject": {"proposal": "p1"},
         "approvals.approve": {"proposal": "p1"},
+        "models.show": {"model": "m"},
+        "models.answers": {"model": "m", "tokens": 5},
+        "models.remove": {"model": "m", "version": "v1"},
+        "models.use": {"model": "p", "version": "v2", "pool": "default"},
+        "models.rollback": {"model": "q"},
         "usage.correct": used,
         "usage.refund": used,
         "requests.explain": {"request": "r1"},
@@ -157,16 +162,25 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
 
 async def seed_pools(stores: Stores) -> None:
     """A model and shared pools for others, one of which drains, and one of another tenant."""
-    await add_model(stores.db, "m")
+    for model, version in (("m", "v1"), ("p", "v1"), ("p", "v2"), ("q", "v1"), ("q", "v2")):
+        await add_model(stores.db, model, version)
     payer = (await create_tenant(stores.db, "hooli")).tenant_id
     for pool, model, tenant_id in (
         ("huge", "n", ""),
         ("old", "o", ""),
         ("default", "p", ""),
         ("other", "p", payer),
+        ("back", "q", ""),
     ):
         row = PoolRow(
-            pool=pool, model=model, version="v1", workers=1, labels={}, tenant_id=tenant_id, made_ms=now_ms()
+            pool=pool,
+            model=model,
+            version="v1",
+            workers=1,
+            labels={},
+            tenant_id=tenant_id,
+            made_ms=now_ms(),
+            earlier_version="v2" if model == "q" else "",
         )
         await create_pool(stores.db, row)
     await drain_pool(stores.db, "old")

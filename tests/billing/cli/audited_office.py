@@ -54,6 +54,7 @@ READS = {
     "limits list",
     "limits show",
     "models list",
+    "models show",
     "noisy list",
     "noisy show",
     "operations",

@@ -47,6 +47,11 @@ ELSEWHERE = {
     "console": "tests/admin/test_console.py::test_links_and_sign_ins_are_recorded",
     "models add": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
     "models answers": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
+    "models remove": "tests/engine/operations/test_models.py::"
+    "test_a_removed_version_loses_its_files_and_cannot_be_named",
+    "models rollback": "tests/engine/operations/test_models.py::test_a_pool_goes_back_to_the_version_before",
+    "models use": "tests/engine/operations/test_models.py::"
+    "test_a_version_is_made_ready_in_all_pools_that_serve_the_model",
     "pools create": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",
     "pools delete": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",
     "pools drain": "tests/billing/operations/test_desired_pools.py::test_each_change_is_recorded",

@@ -76,15 +76,30 @@ async def test_a_pool_is_created_edited_and_listed(stores: Stores) -> None:
     assert await pools_now(stores) == []
     made = await created(stores, labels=["zone=a", ""], workers=2)
     assert (made.version, made.labels, made.tenant, made.generation) == ("v2", {"zone": "a"}, None, 1)
-    back = EditPool(pool="a", version="v1")
-    assert (await answer_of(edit_pool, stores, OWNER, back)).version == "v1"
+    back = await answer_of(edit_pool, stores, OWNER, EditPool(pool="a", version="v1"))
+    assert (back.version, back.next_version) == ("v2", "v1")
     assert (await answer_of(edit_pool, stores, OWNER, EditPool(pool="a", model="m", labels=[]))).labels == {}
     assert (await answer_of(resize_pool, stores, OWNER, ResizePool(pool="a", workers=5), DRY)).workers == 5
     (now,) = await pools_now(stores)
-    assert (now.version, now.workers, now.generation) == ("v1", 2, 3)
+    assert (now.version, now.next_version, now.workers, now.generation) == ("v2", "v1", 2, 3)
     assert await answer_of(show_pool, stores, OWNER, NamePool(pool="a")) == now
     other = await answer_of(edit_pool, stores, OWNER, EditPool(pool="a", model="n"))
-    assert (other.model, other.version) == ("n", "v1")
+    assert (other.model, other.version, other.next_version) == ("n", "v1", None)
+
+
+async def test_another_version_of_a_pool_is_made_ready_first(stores: Stores) -> None:
+    """Until it is switched to the one in use serves, and an edit to that one gives the other up. A pool
+    without workers has nothing to make ready: it can go back to the version before."""
+    await created(stores, version="v1")
+    edits = [EditPool(pool="a", version=version) for version in ("v2", "v2", "v1")]
+    made = [await answer_of(edit_pool, stores, OWNER, each) for each in edits]
+    assert [(each.version, each.next_version) for each in made] == [("v1", "v2"), ("v1", "v2"), ("v1", None)]
+    assert [each.generation for each in made] == [2, 2, 3]
+    await answer_of(edit_pool, stores, OWNER, edits[0])
+    emptied = await answer_of(edit_pool, stores, OWNER, EditPool(pool="a", version="v1", workers=0))
+    assert (emptied.version, emptied.next_version) == ("v1", None)
+    served = await answer_of(edit_pool, stores, OWNER, edits[0])
+    assert (served.version, served.next_version, served.earlier_version) == ("v2", None, "v1")
 
 
 async def test_who_pays_is_named_and_warned_and_stands_in_the_history(stores: Stores) -> None:

@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.sql.database import Database
+from core.sql.database import Database, migrate
 from engine.cli.models import command as models_command
 from engine.models.provision import MANIFEST, prepare, provision, read_manifest, register
 from engine.models.registry import digests, resolve
@@ -177,16 +177,18 @@ def test_a_model_is_added_listed_and_made_newer(home: Path, hub: list[str]):
         assert result.exit_code == 0, (result.output, result.exception)
         return result.stdout
 
+    asyncio.run(migrate(Settings(home=home).database_endpoint))
     assert types("list") == "No model yet: parley models add smollm2\n"
-    first, unserved = types("add", f"owner/Name@{COMMIT}").splitlines()[-2:]
-    assert unserved.startswith("no pool serves name, so its requests are refused: parley pools create POOL")
+    first, unused = types("add", f"owner/Name@{COMMIT}").splitlines()[-2:]
+    assert unused == f"no pool uses it yet: parley models use name {COMMIT[:12]}"
+    assert "no pool serves name, so its requests are refused: parley pools create POOL" in types("list")
     assert first.startswith(f"name {COMMIT[:12]} is ready in {home / 'models'}")
     (listed,) = map(json.loads, types("list", "--json").splitlines())
     assert (listed["name"], listed["version"], listed["max_model_len"]) == ("name", COMMIT[:12], 128)
     assert Path(listed["folder"]).is_dir()
     types("add", "owner/Name")
     assert hub == [f"owner/Name@{COMMIT}", "owner/Name@"]
-    (newer,) = map(json.loads, types("list", "--json").splitlines())
+    _, newer = map(json.loads, types("list", "--json").splitlines())
     assert newer["version"] == NEWER[:12]
     refused = CliRunner().invoke(models_command, ["add", str(home / "none")], env={"PARLEY_HOME": str(home)})
     assert isinstance(refused.exception, StartupError)
