@@ -6,8 +6,10 @@ supervisors running, which obey the next one's orders.
 
 import asyncio
 import os
+import re
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import psutil
@@ -28,6 +30,7 @@ log = logger(__name__)
 repeated = RepeatedWarning(log)
 
 ROUND_SECONDS = 2.0
+NUMBER = re.compile("[0-9]+")
 ACTIONS = (StepKind.START, StepKind.RESIZE, StepKind.STOP)
 
 
@@ -141,9 +144,10 @@ class FleetController:
         return node == self._node and rest.isdecimal() and not psutil.pid_exists(int(rest))
 
     def _say(self, step: NextStep) -> None:
-        """Log a step once, not in every round in which it is still the next."""
-        if self._said.get(step.pool) == step:
+        """Log a step once, not in every round in which it is still the next, whatever numbers it tells."""
+        same = replace(step, why=NUMBER.sub("", step.why))
+        if self._said.get(step.pool) == same:
             return
-        self._said[step.pool] = step
+        self._said[step.pool] = same
         facts = {"pool": step.pool, "step": step.kind.value, "workers": step.workers, "why": step.why}
         log.info("fleet.step_decided", **facts)

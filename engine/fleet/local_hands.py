@@ -3,9 +3,11 @@
 import asyncio
 import os
 from asyncio import FIRST_COMPLETED
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import msgspec
 import psutil
 
 from billing.pools import DesiredPool, tell_routes
@@ -41,6 +43,7 @@ class LocalHands:
         self._children = dict[str, ChildSupervisor]()
         self._labels = node_labels(settings.node_labels)
         self._room = settings.fleet_workers_max
+        self._same = dict[str, dict[str, int]]()
 
     async def observe(self, wanted: Sequence[PoolTarget]) -> FleetNow:
         """These pools, and those of our children."""
@@ -55,7 +58,10 @@ class LocalHands:
     async def act(self, step: NextStep, target: DesiredPool | None) -> None:
         """Start or stop a supervisor, or tell one how many workers to run."""
         if step.kind is StepKind.RESIZE:
-            await self._nodes(step.pool).resize(step.supervisor, _counts(step))
+            same = self._same.get(step.supervisor, {})
+            await self._nodes(step.pool).resize(
+                step.supervisor, _counts(step, target.version if target else "", same)
+            )
         elif step.kind is StepKind.STOP and step.pool in self._children:
             self._children[step.pool].stop()
         elif step.kind is StepKind.START and target is not None:
@@ -97,6 +103,11 @@ class LocalHands:
         if target is None:
             return seen
         pinned, fit = await self._rolls.see(target, reports, now_ms())
+        same = self._rolls.same(target, reports)
+        self._same |= {each.supervisor: _of(same, each) for each in reports}
+        if same:
+            named = [as_in_use(each, target.version, same) for each in reports]
+            seen = replace(seen, supervisors=tuple(map(supervisor_now, named)))
         starts = [slot.start_seconds or 0.0 for report in reports for slot in report.slots]
         return replace(seen, pinned=pinned, fit=fit, start_seconds=max(starts, default=0.0))
 
@@ -113,11 +124,33 @@ class LocalHands:
         return next(number for number in range(len(taken) + 1) if number not in taken)
 
 
-def _counts(step: NextStep) -> int | WorkerCounts:
+def _counts(step: NextStep, in_use: str, same: Mapping[str, int]) -> int | WorkerCounts:
     """What a supervisor is told: of one that runs one version a number."""
-    if not step.versions and step.workers:
+    if not step.versions:
         return step.workers
-    return WorkerCounts(dict(step.versions), step.paid) if step.versions else 0
+    counts = dict(step.versions)
+    for version, told in same.items():
+        stay = min(told, counts.get(in_use, 0))
+        counts |= {version: counts.get(version, 0) + stay, in_use: counts.get(in_use, 0) - stay}
+    return WorkerCounts({each: count for each, count in counts.items() if count}, step.paid)
+
+
+def _of(same: set[str], report: NodeReport) -> dict[str, int]:
+    """How many workers of these versions a supervisor was told to run."""
+    return {each: told for each, told in (report.versions or {}).items() if each in same and told}
+
+
+def as_in_use(report: NodeReport, in_use: str, same: set[str]) -> NodeReport:
+    """A report in which versions that are the one in use have its name. Pure."""
+    versions = Counter[str]()
+    for version, told in (report.versions or {}).items():
+        versions[in_use if version in same else version] += told
+    slots = [
+        msgspec.structs.replace(slot, version=in_use) if slot.version in same else slot
+        for slot in report.slots
+    ]
+    told = None if report.versions is None else dict(versions)
+    return msgspec.structs.replace(report, slots=slots, versions=told)
 
 
 def supervisor_now(report: NodeReport) -> SupervisorNow:

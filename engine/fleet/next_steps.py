@@ -4,6 +4,7 @@ A round that is made twice, or by two controllers, orders the same again: steps 
 never a difference. Nothing is drained while the pool would have fewer workers than it should.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -15,6 +16,7 @@ from engine.node.reports import WORKERS_MAX
 RETRY_MS_MIN, RETRY_MS_MAX = 1_000, 60_000
 NOTHING = PoolNow()
 STARTING = "its supervisor is starting"
+PINNED = re.compile("version [^;]*: [^;]* pins? it[^;]*")
 PASSING = (STARTING, "workers are ready", "of its workers drain", "its workers drain")
 
 
@@ -219,8 +221,8 @@ def _away(name: str, pool: PoolNow, now: FleetNow) -> NextStep:
 
 
 def is_passing(why: str) -> bool:
-    """True of a reason that a start or a drain is by itself, and of none. Pure."""
-    return not why or why.endswith(PASSING)
+    """True of a reason that a start, a drain or a change of version is by itself, and of none. Pure."""
+    return not why or why.endswith(PASSING) or bool(PINNED.fullmatch(why))
 
 
 def retry_ms(failures: int) -> int:

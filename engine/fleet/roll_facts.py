@@ -48,6 +48,9 @@ class RollFacts:
     ) -> tuple[Mapping[str, PinnedRequests], NextWorkerFit]:
         """Requests by old version, and what is known of memory for the next one."""
         running = {slot.version for report in reports for slot in report.slots} - {target.version, ""}
+        if running and not self.fingerprint(target.model, target.version):
+            await self._read_records()
+        running -= self.same(target, reports)
         if not running and not target.next_version and self._settled.get(target.pool) == target.generation:
             return {}, NextWorkerFit()
         await self._read_records()
@@ -56,6 +59,15 @@ class RollFacts:
         if not running and not target.next_version and all(settled):
             self._settled[target.pool] = target.generation
         return pinned, await self._fit(target, reports)
+
+    def same(self, target: PoolTarget, reports: Sequence[NodeReport]) -> set[str]:
+        """Other versions that run, and are the one in use by another name: they serve its requests."""
+        in_use = self.fingerprint(target.model, target.version)
+        slots = [slot for report in reports for slot in report.slots]
+        return {slot.version for slot in slots if in_use and slot.fingerprint == in_use} - {
+            target.version,
+            "",
+        }
 
     def fingerprint(self, model: str, version: str) -> str:
         """A version's fingerprint; empty where it is not known."""

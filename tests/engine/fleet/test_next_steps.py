@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fleet.next_steps import NextStep, StepKind, next_steps, retry_ms
+from engine.fleet.next_steps import NextStep, StepKind, is_passing, next_steps, retry_ms
 from engine.fleet.observed import ChildNow, FleetNow, PoolNow
 from tests.engine.fleet.world import Machine, Target, reported, target
 
@@ -107,6 +107,21 @@ def test_pools_share_what_room_there_is():
 def test_a_supervisor_that_ends_is_left_alone_for_longer_each_time():
     """At most a minute."""
     assert [retry_ms(failures) for failures in (0, 1, 2, 3, 8, 9000)] == [0, 0, 1000, 2000, 60_000, 60_000]
+
+
+@pytest.mark.parametrize(
+    ("why", "passing"),
+    [
+        ("version 1: 1 worker, 3 requests pin it, at most until 2026-11-26T14:30:00+00:00", True),
+        ("version 1: 1 worker, 1 request pins it; version 2: worker 2: it fails", False),
+        ("version 2 comes after 1: 0 of its first 1 workers are ready", True),
+        ("version 2 does not start, 1 goes on: it fails", False),
+        ("", True),
+    ],
+)
+def test_what_passes_by_itself_is_no_news(why: str, passing: bool):
+    """Of a change of version too, unless something is wrong with it."""
+    assert is_passing(why) == passing
 
 
 NAMES = "abcd"

@@ -10,12 +10,22 @@ from redis.exceptions import NoPermissionError
 from core.configuration.settings import Settings
 from core.sql.database import Database
 from engine.fleet import roll_facts
-from engine.fleet.observed import NextWorkerFit, PinnedRequests
+from engine.fleet.local_hands import LocalHands
+from engine.fleet.next_steps import NextStep, StepKind
+from engine.fleet.observed import NextWorkerFit, PinnedRequests, VersionWorkers
 from engine.fleet.roll_facts import ACL, RollFacts, gpu_fit, memory_fit
 from engine.fleet.version_counts import LINGER_MS
 from engine.models.registry import ModelRecord, save
-from engine.node.reports import NodeReport, WorkerProcessState, WorkerReport
+from engine.node.reports import (
+    NodeReport,
+    PoolNodes,
+    WorkerCounts,
+    WorkerProcessState,
+    WorkerReport,
+    counts_of,
+)
 from engine.queue import living_requests
+from engine.queue.client import PoolQueue
 from tests.engine.builders import TENANT
 from tests.engine.fleet.world import Target
 from tests.engine.workers import PoolWorkers
@@ -117,3 +127,27 @@ def test_a_worker_fits_beside_the_others_or_instead_of_one():
     assert (
         gpu_fit(10 * GIB, 10 * GIB).instead == "its weights are 10.0 GiB, a GPU of this machine has 10.0 GiB"
     )
+
+
+async def test_the_same_version_by_another_name_goes_on(
+    facts: RollFacts, redis: Redis, sqlite: Database, settings: Settings
+):
+    """Its workers serve the version in use: they are neither counted as old nor replaced, and more of them
+    have the name in use."""
+    await save(sqlite, ModelRecord("tiny", "2b", "f2", Path("/m"), 4096), {}, 9)
+    nodes = PoolNodes(PoolQueue(redis, "default", settings))
+    slots = [
+        WorkerReport(at, f"w{at}", 1, WorkerProcessState.READY, version="2", fingerprint="f2")
+        for at in range(2)
+    ]
+    await nodes.report(NodeReport("s", "elsewhere", 1, slots, workers=2, versions={"2": 2}, paid=2))
+    hands = LocalHands(settings.model_copy(update={"fleet_workers_max": 4}), sqlite, redis, one_user=True)
+    target = replace(TARGET, version="2b")
+    seen = (await hands.observe([target])).pools["default"]
+    assert seen.supervisors[0].versions == {"2b": VersionWorkers(2, 2, 2)}
+    assert all(not each.requests for each in seen.pinned.values())
+    step = NextStep("default", StepKind.RESIZE, 3, "s", versions={"2b": 3}, paid=3)
+    await hands.act(step, target)  # type: ignore[arg-type]
+    order = await nodes.next_order("s", 1, resizes=True)
+    assert order is not None
+    assert counts_of(order.worker) == WorkerCounts({"2": 2, "2b": 1}, 3)
