@@ -14,7 +14,16 @@ from billing.periods import Calendar, PeriodWindow, month_text
 from billing.prices.calendars import calendar_of
 from billing.reports.usage_names import names_of
 from billing.reports.usage_questions import Facet
-from billing.reports.usage_report import SUMS, GroupBy, UsageSums, usage_as_of, usage_in
+from billing.reports.usage_report import (
+    SUMS,
+    GroupBy,
+    RankedUsage,
+    UsageSums,
+    ranked_usage,
+    sum_of,
+    usage_as_of,
+    usage_in,
+)
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
 from core.errors import bad_request
@@ -57,11 +66,12 @@ class StatementSums(msgspec.Struct, frozen=True):
     cost: MoneyAmount
 
     @classmethod
-    def of(cls, sums: Sequence[UsageSums]) -> "StatementSums":
-        """The sum of all of these."""
-        added = {name: sum(getattr(each, name) for each in sums) for name in SUMS}
-        nano = added.pop("amount_nano")
-        return cls(**added, cost=MoneyAmount.of(nano))
+    def of(cls, all: UsageSums, without: Sequence[UsageSums] = ()) -> "StatementSums":
+        """These sums, without those of some of their groups."""
+        less = sum_of(without)
+        left = {name: getattr(all, name) - getattr(less, name) for name in SUMS}
+        nano = left.pop("amount_nano")
+        return cls(**left, cost=MoneyAmount.of(nano))
 
 
 class StatementLine(msgspec.Struct, frozen=True):
@@ -106,16 +116,18 @@ async def show_statement(look: Look, ask: AskStatement) -> Statement:
     now = look.now_ms()
     window = await known_month(look, owner, calendar, ask.month)
     known_ms = known_as_of(ask.as_of, calendar.zone, now)
-    if known_ms is None:
-        found = await usage_in(look.db, owner.tenant_id, window, ask.by, calendar)
+    most = ask.skip + ask.limit
+    if known_ms is not None:
+        if ask.by is GroupBy.DAY:
+            raise bad_request("an earlier time does not go with days: choose another", field="as_of")
+        books = await usage_as_of(look.db, owner.tenant_id, window, ask.by, known_ms)
+        found = RankedUsage.of(books, most)
     elif ask.by is GroupBy.DAY:
-        raise bad_request("an earlier time does not go with days: choose another", field="as_of")
+        days = await usage_in(look.db, owner.tenant_id, window, ask.by, calendar)
+        found = RankedUsage.of([each for each in days if int(each.group) <= now], most)
     else:
-        found = await usage_as_of(look.db, owner.tenant_id, window, ask.by, known_ms)
-    if ask.by is GroupBy.DAY:
-        found = [each for each in found if int(each.group) <= now]
-    behind = found[ask.skip :]
-    listed, others = behind[: ask.limit], behind[ask.limit :]
+        found = await ranked_usage(look.db, owner.tenant_id, window, ask.by, most)
+    listed = found.first[ask.skip :]
     names = await _names(look, owner.tenant_id, ask.by, listed)
     return Statement(
         tenant=owner.tenant_id,
@@ -127,9 +139,9 @@ async def show_statement(look: Look, ask: AskStatement) -> Statement:
         lacks=await closing_gaps_of(look.db, owner.tenant_id, window),
         by=ask.by,
         lines=[_line(each, names, ask.by, calendar) for each in listed],
-        more=len(others),
-        others=StatementSums.of(others),
-        total=StatementSums.of(found),
+        more=found.groups - len(found.first),
+        others=StatementSums.of(found.total, found.first),
+        total=StatementSums.of(found.total),
     )
 
 
@@ -148,7 +160,7 @@ def _line(sums: UsageSums, names: Mapping[str, str], by: GroupBy, calendar: Cale
         start_ms = int(of)
         zone = calendar.zone_of(calendar.month_at(start_ms))
         of = datetime.fromtimestamp(start_ms // 1000, zone).date().isoformat()
-    return StatementLine(of, names.get(of, of), StatementSums.of([sums]))
+    return StatementLine(of, names.get(of, of), StatementSums.of(sums))
 
 
 OPERATIONS = (show_statement,)

@@ -4,13 +4,13 @@ Whole hours come from the rollups. A window may begin within an hour (zones of h
 from the lines themselves, so that the sums are exact.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import select
+from sqlalchemy import select, union_all
 from sqlmodel import col, func
 
 from billing.ledger.transactions import MEASURES
@@ -83,6 +83,54 @@ async def usage_in(
     return sorted(groups.values(), key=lambda usage: (-usage.amount_nano, usage.group))
 
 
+@dataclass(frozen=True)
+class RankedUsage:
+    """The first of a window's groups, how many there are, and the sum of all of them."""
+
+    first: list[UsageSums]
+    groups: int
+    total: UsageSums
+
+    @classmethod
+    def of(cls, found: Sequence[UsageSums], most: int) -> "RankedUsage":
+        """At most so many of all groups."""
+        return cls(list(found[:most]), len(found), sum_of(found))
+
+
+async def ranked_usage(
+    db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy, most: int
+) -> RankedUsage:
+    """The groups that cost most in a window, at most so many (one or more). The database finds them, as there
+    may be a million; not by day."""
+    group: Any = getattr(RollupHour, COLUMNS[by][0]) if by in COLUMNS else func.coalesce("", "")
+    parts = [_hours(tenant_id, inner_hours(window), group)]
+    parts += [_lines(tenant_id, edge, by) for edge in edges_of(window)]
+    rows = (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("parts")
+    sums = [func.sum(rows.c[name]).label(name) for name in SUMS]
+    grouped = select(rows.c.group, *sums).group_by(rows.c.group).subquery("grouped")
+    own = [grouped.c[name] for name in SUMS]
+    statement: Any = select(
+        grouped.c.group, *own, func.count().over(), *(func.sum(each).over() for each in own)
+    )
+    order = grouped.c.amount_nano.desc(), grouped.c.group
+    async with db.looking() as connection:
+        found: list[Any] = list((await connection.execute(statement.order_by(*order).limit(most))).all())
+    first, total = [UsageSums(str(row[0])) for row in found], UsageSums("")
+    for usage, row in zip(first, found, strict=True):
+        usage.add(row[1 : 1 + len(SUMS)])
+    if found:
+        total.add(found[0][2 + len(SUMS) :])
+    return RankedUsage(first, int(found[0][1 + len(SUMS)]) if found else 0, total)
+
+
+def sum_of(found: Iterable[UsageSums]) -> UsageSums:
+    """The sum of groups. Pure."""
+    total = UsageSums("")
+    for each in found:
+        total.add([getattr(each, name) for name in SUMS])
+    return total
+
+
 async def usage_as_of(
     db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy, known_ms: int
 ) -> list[UsageSums]:
@@ -140,19 +188,30 @@ def edges_of(window: PeriodWindow) -> list[PeriodWindow]:
 
 
 async def _of_hours(db: Database, tenant_id: str, hours: PeriodWindow, group: Any) -> list[Sequence[Any]]:
-    sums = [func.sum(getattr(RollupHour, name)) for name in SUMS]
-    statement = select(group, *sums).where(
+    async with db.looking() as connection:
+        return list((await connection.execute(_hours(tenant_id, hours, group))).all())
+
+
+def _hours(tenant_id: str, hours: PeriodWindow, group: Any) -> Any:
+    """A select of (group, *SUMS) of whole hours."""
+    sums = [func.sum(getattr(RollupHour, name)).label(name) for name in SUMS]
+    statement = select(group.label("group"), *sums).where(
         col(RollupHour.tenant_id) == tenant_id,
         col(RollupHour.hour_ms) >= hours.start_ms,
         col(RollupHour.hour_ms) < hours.end_ms,
     )
-    async with db.looking() as connection:
-        return list((await connection.execute(statement.group_by(group))).all())
+    return statement.group_by(group)
 
 
 async def _of_lines(
     db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy, known_ms: int | None = None
 ) -> list[Sequence[Any]]:
+    async with db.looking() as connection:
+        return list((await connection.execute(_lines(tenant_id, window, by, known_ms))).all())
+
+
+def _lines(tenant_id: str, window: PeriodWindow, by: GroupBy, known_ms: int | None = None) -> Any:
+    """A select of (group, *SUMS) of lines."""
     group: Any = COLUMNS[by][1] if by in COLUMNS else func.coalesce("", "")
     first_line = col(UsageLine.number) == 0
     requests: Any = func.count(col(UsageLine.number)).filter(first_line)
@@ -161,15 +220,16 @@ async def _of_lines(
         func.sum(col(UsageLine.quantity)).filter(col(UsageLine.meter) == meter) for meter in MEASURES
     ]
     amount: Any = func.sum(col(UsageLine.amount_nano))
-    statement = with_owners(select(group, requests, errors, *quantities, amount)).where(
+    counted = zip(SUMS, (requests, errors, *quantities, amount), strict=True)
+    sums = [value.label(name) for name, value in counted]
+    statement = with_owners(select(group.label("group"), *sums)).where(
         col(UsageLine.tenant_id) == tenant_id,
         col(UsageLine.ended_ms) >= window.start_ms,
         col(UsageLine.ended_ms) < window.end_ms,
     )
     if known_ms is not None:
         statement = statement.where(col(UsageLine.posted_ms) <= known_ms)
-    async with db.looking() as connection:
-        return list((await connection.execute(statement.group_by(group))).all())
+    return statement.group_by(group)
 
 
 def with_owners(statement: Any) -> Any:

@@ -10,7 +10,7 @@ from billing.booking import rollups
 from billing.ledger.transactions import HOUR_MS
 from billing.periods import PeriodWindow
 from billing.posting.biller import post
-from billing.reports.usage_report import GroupBy, usage_in
+from billing.reports.usage_report import GroupBy, RankedUsage, ranked_usage, usage_in
 from billing.tables.ledger import RollupHour
 from billing.usage import UsageEvent, encode
 from core.sql.database import Database
@@ -60,7 +60,8 @@ async def reported(database: Database, window: PeriodWindow, by: GroupBy) -> dic
 
 @pytest.mark.parametrize("by", OF_EVENT)
 async def test_sums_are_exact_in_any_window(database: Database, by: GroupBy) -> None:
-    """Whole hours, parts of hours, less than an hour, nothing."""
+    """Whole hours, parts of hours, less than an hour, nothing. So are those of the first groups, and of all
+    of them, where the database finds them."""
     events = an_hour_of(150, seed=7)
     await post(database, "default", [encode(event) for event in events])
     await post(database, "default", [encode(an_event("foreign", "t2"))])
@@ -78,6 +79,10 @@ async def test_sums_are_exact_in_any_window(database: Database, by: GroupBy) -> 
         windows.append(PeriodWindow(start, end + 1))
     for window in windows:
         assert await reported(database, window, by) == expected(events, window, by), window
+        every = await usage_in(database, "t1", window, by, UTC_ZONE)
+        for most in (1, 2, 1_000):
+            found = await ranked_usage(database, "t1", window, by, most)
+            assert found == RankedUsage.of(every, most), (window, most)
 
 
 async def test_days_are_those_of_the_zone(database: Database) -> None:
