@@ -74,7 +74,7 @@ def list_keys_command(ask: ListKeys, how: CommandTerms) -> None:
 @keys_command.command("show")
 @asks(keys.show_key, arguments=KEY)
 def show_key_command(ask: NameKey, how: CommandTerms) -> None:
-    """Show KEY (its id or prefix), and how many requests it served in the last hour."""
+    """Show KEY (its id or prefix), who made it, what it spent this month, and what it served of late."""
     show(facts_of(answered(keys.show_key, ask, how), how.as_json), how.as_json)
 
 

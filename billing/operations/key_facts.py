@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from sqlmodel import col, select
 
 from billing.reports.key_use import last_hours
@@ -11,7 +12,7 @@ from billing.tenants.keys import KeyState, key_state, successors
 from billing.tenants.users import known_users
 from billing.unit_of_work.units import Look
 from core.clock import iso_time
-from core.operations import Secret
+from core.operations import MoneyAmount, Secret
 from core.sql.database import Database
 
 
@@ -66,10 +67,13 @@ class ListedKey(ApiKeyFacts, frozen=True):
 
 class ShownKey(ListedKey, frozen=True):
     """One key. `requests`: how many of its requests ended since `since`, an hour ago, or less where its
-    tenant has too many to count; of these `last_used` is the time of the newest itself."""
+    tenant has too many to count; of these `last_used` is the time of the newest itself. `created_by`: is told
+    to who may read the audit log; `spent_this_month`: by this key alone, to who may see sums."""
 
     requests: int
     since: str | None
+    created_by: str | UnsetType | None = UNSET
+    spent_this_month: MoneyAmount | UnsetType = UNSET
 
 
 class NewKey(msgspec.Struct, frozen=True):

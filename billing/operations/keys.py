@@ -189,11 +189,18 @@ async def list_keys(look: Look, ask: ListKeys) -> ListedPage[ListedKey]:
     "keys.show",
     "GET /tenants/{tenant}/keys/{key}",
     may=KEY_READERS,
-    uses=Uses(reads="tenant api_key tenant_user rollup_hour usage_event audit_state"),
+    uses=Uses(
+        reads="tenant project cost_center api_key tenant_user period_close rollup_hour usage_line "
+        "usage_event charge audit_log audit_state"
+    ),
 )
 async def show_key(look: Look, ask: NameKey) -> ShownKey:
-    """Show a key, and how many requests it served of late: whether it may be ended."""
-    owner = (await look.tenant(ask.tenant)).tenant_id
+    """Show a key, who made it, what it spent this month, and how many requests it served of late: whether it
+    may be ended."""
+    from billing.operations.shown_keys import maker_of, spent_by  # a list of keys does without
+
+    tenant = await look.tenant(ask.tenant)
+    owner = tenant.tenant_id
     row = await _key(look.db, owner, ask.key)
     await look.seen(ApiKey, owner, owner, row.id)
     (listed,) = await listed_keys(look, owner, [row])
@@ -201,7 +208,13 @@ async def show_key(look: Look, ask: NameKey) -> ShownKey:
     facts = msgspec.structs.asdict(listed)
     if of_late.last_ms is not None:
         facts["last_used"] = iso_time(of_late.last_ms)
-    return ShownKey(**facts, requests=of_late.requests, since=iso_time(of_late.since_ms))
+    return ShownKey(
+        **facts,
+        requests=of_late.requests,
+        since=iso_time(of_late.since_ms),
+        created_by=await maker_of(look, row),
+        spent_this_month=await spent_by(look, tenant, row),
+    )
 
 
 @operation(

@@ -1,6 +1,7 @@
 """Keys as their tenant sees them: when each was used, what it served of late, and edits of one."""
 
 import pytest
+from msgspec import UNSET
 
 from billing.operations import keys
 from billing.operations.keys import CreateKey, EditKey, KeyScope, ListKeys, NameKey
@@ -11,7 +12,7 @@ from billing.unit_of_work.perform import answer_of, perform
 from billing.unit_of_work.units import Stores, Terms
 from billing.usage import UsageOwner, encode
 from core.clock import iso_time
-from core.operations import Role, operation_of
+from core.operations import MoneyAmount, Role, operation_of
 from tests.billing.events import an_event
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
@@ -122,3 +123,31 @@ async def test_what_no_key_may_be_is_refused_at_its_field(stores: Stores) -> Non
     await answer_of(keys.revoke_key, stores, OWNER, NameKey(tenant="acme", key=key.key))
     refusal = await refusal_of(keys.edit_key, stores, OWNER, EditKey(tenant="acme", key=key.key, name="late"))
     assert (refusal.field, "does not work any more" in refusal.message) == ("key", True)
+
+
+async def test_a_key_says_who_made_it_and_what_it_spent(stores: Stores) -> None:
+    """This month, by itself; a successor is its rotator's. Who reads no audit log is told no name, and who
+    sees no sums none."""
+    made, other = await a_key(stores), await a_key(stores)
+    await use(stores, made, stores.now_ms(), stores.now_ms() - 1)
+    await use(stores, made, stores.now_ms() - 40 * DAY_MS)
+    await use(stores, other, stores.now_ms())
+    admin = member_of(made.tenant, Role.ADMIN)
+    rotated = (
+        await answer_of(keys.rotate_key, stores, admin, keys.RotateKey(tenant="acme", key=made.key))
+    ).key
+    ask, new = NameKey(tenant="acme", key=made.key), NameKey(tenant="acme", key=rotated.key)
+    shown = await answer_of(keys.show_key, stores, OWNER, ask)
+    each = await answer_of(keys.show_key, stores, OWNER, NameKey(tenant="acme", key=other.key))
+    assert isinstance(shown.spent_this_month, MoneyAmount)
+    assert isinstance(each.spent_this_month, MoneyAmount)
+    assert shown.spent_this_month.value == 2 * each.spent_this_month.value > 0
+    assert (shown.created_by, each.created_by) == ("Ann", "Ann")
+    assert (await answer_of(keys.show_key, stores, admin, new)).created_by == "Mia"
+    for role, named, sums in (
+        (Role.DEVELOPER, False, False),
+        (Role.VIEWER, False, False),
+        (Role.BILLING, False, True),
+    ):
+        seen = await answer_of(keys.show_key, stores, member_of(made.tenant, role), ask)
+        assert (seen.created_by is not UNSET, seen.spent_this_month is not UNSET) == (named, sums), role
