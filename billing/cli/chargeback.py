@@ -1,12 +1,13 @@
 """`parley chargeback`: a tenant's month by two facts at once, for those who charge it to others."""
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from billing.cli.operations import CommandTerms, answered, asks, facts_of, performed, with_performer
 from billing.cli.performers import Performer
@@ -20,6 +21,7 @@ from billing.operations.report_schedules import NameSchedule, ScheduleReport
 from billing.operations.shared_fields import NameTenant
 from billing.operations.tags import NameTag
 from core.errors import StartupError
+from core.file_answer import FileAnswer
 from core.terminal.terminal import print_json, print_line
 
 WORDS = {HeadKind.TIERS: "(tiers)", HeadKind.NOBODY: "(none)"}
@@ -95,8 +97,16 @@ def months_command(ask: NameTenant, how: CommandTerms) -> None:
 def export_command(ask: AskExport, how: CommandTerms, out: Path | None) -> None:
     """Write a month as a CSV file: each charge in FOCUS 1.2 or as a plain table, or the report alone."""
 
+    _save(chargeback_export.export, ask, how, out)
+
+
+def _save(
+    run: Callable[[Any, Any], Awaitable[FileAnswer]], ask: msgspec.Struct, how: CommandTerms, out: Path | None
+) -> None:
+    """Write an operation's file, and say how large it is where it goes to a file."""
+
     async def export(performer: Performer) -> int:
-        file = await performed(chargeback_export.export, performer, ask, how)
+        file = await performed(run, performer, ask, how)
         with opened_output(out) as write:
             async with file.read() as pieces:
                 return sum([write(piece) async for piece in pieces])
@@ -182,9 +192,15 @@ def delete_schedule_command(ask: NameSchedule, how: CommandTerms) -> None:
 
 
 @chargeback_command.command("idle")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Write a CSV file instead."
+)
 @asks(chargeback_idle.show_idle)
-def idle_command(ask: AskIdle, how: CommandTerms) -> None:
+def idle_command(ask: AskIdle, how: CommandTerms, out: Path | None) -> None:
     """What shared pools cost while idle, by tenants' shares of their tokens: for operators, on no bill."""
+    if out is not None:
+        _save(chargeback_idle.export_idle, ask, how, out)
+        return
     told = answered(chargeback_idle.show_idle, ask, how)
     rows = [facts_of(each, how.as_json) for each in told.shares]
     show_table(rows, how.as_json, "no shared pool was ready in this month")

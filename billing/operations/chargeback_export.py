@@ -20,6 +20,7 @@ from billing.operations.chargeback import (
 )
 from billing.reports.charge_pages import count_charges
 from billing.reports.exports import (
+    CSV,
     ROW_BYTES,
     ExportFormat,
     Rows,
@@ -36,7 +37,6 @@ from core.clock import iso_time
 from core.file_answer import FileAnswer
 from core.operations import PAYERS, STAFF, MoneyAmount, Uses, operation
 
-CSV = "text/csv; charset=utf-8"
 ODD = re.compile(r"[^a-z0-9]+")
 NAME_CHARACTERS_MAX = 40
 TOTAL = "total"

@@ -20,6 +20,7 @@ from core.sql.database import Database
 from core.terminal.safe_text import spreadsheet_cell
 
 CELLS_KEPT = 20_000  # most cells of a file say what others said before
+CSV = "text/csv; charset=utf-8"
 BYTE_ORDER_MARK = "\ufeff"  # without it spreadsheets take UTF-8 for something else
 PLAIN = (
     "from",

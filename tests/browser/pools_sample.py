@@ -61,6 +61,17 @@ def hours(pool: str) -> list[dict[str, Any]]:
     ]
 
 
+def idle_share(pool: str, tenant: str, tokens: int, of_tokens: int, idle: int | None) -> dict[str, Any]:
+    """A tenant's share of a shared pool's idle cost."""
+    facts = {"pool": pool, "tenant": tenant, "name": tenant, "tokens": tokens, "of_tokens": of_tokens}
+    return {**facts, "idle": None if idle is None else usd(idle)}
+
+
+IDLE = [
+    idle_share("eu-1", "initech", 3_000_000, 4_000_000, 30),
+    idle_share("eu-1", "umbra", 1_000_000, 4_000_000, 10),
+    idle_share("cpu-1", "", 0, 0, None),
+]
 WHY = "waits for users in Redis: run `parley redis acl --url URL --pool eu-1`"
 PLAYED: dict[str, Any] = {
     "**/api/overview": overview(),
@@ -69,6 +80,7 @@ PLAYED: dict[str, Any] = {
         "next": None,
     },
     "**/api/pools/hours*": {"items": [*hours("eu-1"), *hours("big")], "next": None},
+    "**/api/chargeback/idle*": {"month": "2026-11", "from": None, "to": None, "shares": IDLE},
     "**/api/pools/*/shares": {"pool": "eu-1", "tenants": [share("initech", 1, 0.8), share("umbra", 1, 0.2)]},
     "**/api/pools/usage*": {
         "from": None,

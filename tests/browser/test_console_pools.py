@@ -218,3 +218,39 @@ async def test_a_worker_is_killed_only_by_its_name_and_with_a_reason(
     await expect(dialog).to_have_count(0)
     assert sent == [{"pool": "eu-1", "reason": "it hangs"}]
     assert (watched.errors, watched.strangers) == ([], [])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_idle_cost_of_shared_pools_is_told_by_tenants(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database, scheme: str
+):
+    """A pool's page leads to its own, and that to all. The month stands in the address and is what the file
+    holds; what nobody priced is no zero, and is named."""
+    watched = await opened(
+        open_page,
+        console,
+        await staff_code(settings, sqlite),
+        "/pools/eu-1",
+        color_scheme=scheme,
+        viewport=WIDE,
+    )
+    page = watched.page
+    await page.get_by_role("link", name="Idle cost of a month").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Idle cost of eu-1")
+    table = page.get_by_role("table", name="Idle cost")
+    await expect(table.get_by_role("row", name="initech")).to_contain_text("75")
+    await expect(table.get_by_role("row").last).to_contain_text("40.00")
+    await page.get_by_role("link", name="All shared pools").click()
+    await expect(table.get_by_role("row", name="nobody used it")).to_contain_text("cpu-1")
+    await expect(page.get_by_text("without 1 pool whose GPUs nobody priced")).to_be_visible()
+    await page.get_by_role("combobox", name="Month").select_option("2026-11")
+    await expect(page).to_have_url(re.compile("month=2026-11"))
+    export = page.get_by_role("link", name="Export CSV")
+    await expect(export).to_have_attribute("href", re.compile("/api/chargeback/idle/export.month=2026-11"))
+    await shot(page, f"idle-cost-{scheme}")
+    assert await watched.axe() == []
+    await page.set_viewport_size({"width": 390, "height": 844})
+    assert not await page.evaluate(SIDEWAYS)
+    await shot(page, f"idle-cost-phone-{scheme}")
+    assert await watched.axe() == []
+    assert (watched.errors, watched.strangers) == ([], [])

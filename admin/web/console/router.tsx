@@ -57,8 +57,18 @@ const pool = createRoute({
   component: lazyRouteComponent(() => import("./pages/pool/pool"), "PoolPage"),
 });
 
+const idleCost = createRoute({
+  getParentRoute: () => root,
+  path: "/idle-cost",
+  validateSearch: (given: Record<string, unknown>): { month?: string; pool?: string } => ({
+    ...(typeof given["month"] === "string" && /^\d{4}-\d{2}$/.test(given["month"]) ? { month: given["month"] } : {}),
+    ...(typeof given["pool"] === "string" && given["pool"] ? { pool: given["pool"].slice(0, 200) } : {}),
+  }),
+  component: lazyRouteComponent(() => import("./pages/idle-cost"), "IdleCostPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([overview, requests, request, tenants, tenant, pools, pool]),
+  routeTree: root.addChildren([overview, requests, request, tenants, tenant, pools, pool, idleCost]),
   basepath: "/console",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

@@ -40,6 +40,7 @@ export function PoolsPage() {
       <div className={stale ? "pools-list stale" : "pools-list"}>
         <DataTable label="Pools" columns={columns} rows={pools} keyOf={(pool) => pool.pool} />
         <p className="note pools-note">Cells: filled by the KV cache in use; the number is the age of the step in ms. Busy{earned.shown && " and money"}: the last 24 hours.</p>
+        {earned.shown && <p className="note pools-note"><Link to="/idle-cost">Idle cost of shared pools in a month, by tenants’ shares</Link></p>}
         {earned.all?.unpriced.map((type) => <p key={type} className="note pools-note">Nobody set what a GPU of type {type} costs, so there is no idle cost and no margin: <code>{costCommand(type)}</code></p>)}
       </div>
     </>

@@ -46,7 +46,7 @@ export function PoolPage() {
           {shown && requests && <WaitingHere requests={requests} nowMs={nowMs} />}
           <Busy pool={name} />
         </div>
-        <div>{desired ? <DesiredPool pool={pool} desired={desired} /> : <About pool={pool} />}<Money pool={name} /></div>
+        <div>{desired ? <DesiredPool pool={pool} desired={desired} /> : <About pool={pool} />}<Money pool={name} shared={pool.shared} /></div>
       </div>
     </div>
   );
@@ -102,7 +102,8 @@ function About({ pool }: { pool: Pool }) {
   return <Section title="Now"><Facts label="Now" facts={facts} /></Section>;
 }
 
-function Money({ pool }: { pool: string }) {
+function Money({ pool, shared }: { pool: string; shared: boolean }) {
+  const { may } = useSession();
   const { of, shown } = useMoney();
   const its = of(pool);
   if (!shown) return null;
@@ -120,6 +121,7 @@ function Money({ pool }: { pool: string }) {
   return (
     <Section title="Money" note="last 24 hours">
       <Facts label="Money" facts={facts} />
+      {shared && may("chargeback.idle") && <p className="note"><Link to="/idle-cost" search={{ pool }}>Idle cost of a month, by tenants’ shares</Link></p>}
       {its.unpriced.map((type) => <p key={type} className="note">Nobody set what a GPU of type {type} costs: <code>{costCommand(type)}</code></p>)}
     </Section>
   );
