@@ -5,6 +5,7 @@ erased with them (billing/ledger/proofs.py). The audit log is chained too: its r
 are kept, and shown without them (billing/audit/view.py).
 """
 
+import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
@@ -246,9 +247,31 @@ async def _erase_labels(session: AsyncSession, tenant: str, where: ColumnElement
 
 
 async def _erase_tags(session: AsyncSession, tenant: str, user: str | None) -> None:
-    """Erase the sums by labels, of one user or of all: what they say is in the other sums."""
+    """Erase the sums by labels, of one user or of all: what they say is in the other sums. Of one user, also
+    reports by mail of a label that nobody else has."""
     statement = delete(RollupTag).where(col(RollupTag.tenant_id) == tenant)
-    await session.exec(statement if user is None else statement.where(col(RollupTag.user_id) == user))
+    if user is None:
+        await session.exec(statement)
+        return
+    of = select(ReportSchedule).where(col(ReportSchedule.tenant_id) == tenant, col(ReportSchedule.only) != "")
+    of_label = (await session.exec(of)).all()
+    theirs = [each for each in of_label if await _has_label(session, tenant, each.only, user)]
+    await session.exec(statement.where(col(RollupTag.user_id) == user))
+    for each in theirs:
+        if not await _has_label(session, tenant, each.only):
+            await session.delete(each)
+
+
+async def _has_label(session: AsyncSession, tenant: str, only: str, user: str | None = None) -> bool:
+    """Whether a tenant, or one user of it, has sums of this label (`key=value`)."""
+    key, _, value = only.partition("=")
+    pair = json.dumps({key: value})[1:-1]  # as it stands among the tags
+    found = select(RollupTag.tenant_id).where(
+        col(RollupTag.tenant_id) == tenant, col(RollupTag.tags).contains(pair, autoescape=True)
+    )
+    if user is not None:
+        found = found.where(col(RollupTag.user_id) == user)
+    return (await session.exec(found.limit(1))).first() is not None
 
 
 async def _erase_events(session: AsyncSession, tenant: str, old: str | None, new: str) -> None:

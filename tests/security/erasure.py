@@ -58,11 +58,11 @@ async def _scene(database: Database, redis: Redis, name: str) -> ErasureContext:
     _, secret = await create_key(database, tenant, project, user=NAME)
     await set_budget(database, redis, tenant, scope="user", scope_id=NAME, period="month", limit_nano=1_000)
     for user, words, count in ((NAME, WORDS, 3), (bob, OTHERS, 2)):
-        await _use(database, tenant, project, user, words, count)
+        await use(database, tenant, project, user, words, count)
     return ErasureContext(tenant, project, NAME, secret)
 
 
-async def _use(database: Database, tenant: str, project: str, user: str, words: str, count: int) -> None:
+async def use(database: Database, tenant: str, project: str, user: str, words: str, count: int) -> None:
     shared = "00000000-0000-7000-8000-000000000000"
     for number in range(count):
         request, now = uuid7(now_ms()), now_ms()

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from sqlalchemy import event, text
-from sqlmodel import select
+from sqlmodel import SQLModel, select
 
 from billing.audit import view
 from billing.audit.log import list_rows
@@ -14,16 +14,28 @@ from billing.booking.assess import Quarantined
 from billing.cli.erasure import erase_known, held_of
 from billing.enforcement.plans import create_plan, find_plan
 from billing.limits import MoneyLimit, Scope
+from billing.operations import chargeback, chargeback_export, report_schedules
+from billing.operations.chargeback_export import AskExport
+from billing.operations.shared_fields import NameTenant
 from billing.periods import FIRST_MS, LAST_MS, PeriodWindow
 from billing.posting.biller import post, post_in_parts
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
+from billing.reports.exports import ExportFormat
+from billing.tables.ledger import TagKey
+from billing.tables.refusals import RefusalHour, RefusalMinute
+from billing.tables.report_schedules import ReportSchedule
 from billing.tables.tenants import UsageRow
 from billing.tenants.cost_centers import create_cost_center, find_cost_center
+from billing.tenants.erasure import _BY_SCOPE as RENAMED_BY_SCOPE
+from billing.tenants.erasure import _BY_USER as RENAMED_BY_USER
 from billing.tenants.erasure import erase_tenant, erase_user
 from billing.tenants.keys import create_key
 from billing.tenants.tenancy import close_tenant, create_project, create_tenant, find_project, find_tenant
 from billing.tenants.users import close_user, create_user, known_users, list_users, user_named
+from billing.unit_of_work.actors import local_actor
+from billing.unit_of_work.perform import answer_of
+from billing.unit_of_work.units import Stores
 from billing.usage import UsageOwner, encode
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -35,7 +47,7 @@ from server.conversations import erasure
 from server.conversations.erasure import erase_texts
 from server.conversations.store import ConversationStore, Turn
 from tests.billing.events import an_event
-from tests.security.erasure import NAME, WORDS, ErasureContext, scene, whole
+from tests.security.erasure import LABEL, NAME, WORDS, ErasureContext, scene, use, whole
 from tests.support.redis import Redis
 from tests.support.tables import tables_with
 
@@ -299,3 +311,79 @@ async def redis_with(redis: Redis, word: str) -> list[bytes]:
         held = await redis.zrange(key, 0, -1) if await redis.type(key) == b"zset" else []
         found += [key] if word in repr([key, *held]) else []
     return found
+
+
+def test_each_table_with_a_users_id_is_erased():
+    """A new one has to be named where users are erased, or here, with what does it."""
+    otherwise = {
+        "tenant_user": "replaced",
+        "rollup_tag": "deleted",
+        "browser_session": "deleted",
+        "conversation": "erase_texts",
+        "message": "erase_texts",
+    }
+    by_user = {name for name, table in SQLModel.metadata.tables.items() if "user_id" in table.columns}
+    by_scope = {name for name, table in SQLModel.metadata.tables.items() if "scope_id" in table.columns}
+    renamed = {str(table.__tablename__) for table in (*RENAMED_BY_USER, *RENAMED_BY_SCOPE)}
+    assert by_user | by_scope == renamed | (otherwise.keys() - {"tenant_user"})
+
+
+async def test_reports_of_who_was_erased_tell_their_sums_and_no_name(
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
+):
+    """Sums by label are gone, those by user and hour and refusals are of an id that says nothing, in reports,
+    exports and lists of requests; a report by mail of their label alone ends, one of a label that others have
+    stays."""
+    async with database.transaction() as session:
+        session.add(TagKey(tenant_id=scene.tenant, key="label", since_ms=0))
+    bob = await user_named(database, scene.tenant, "bob")
+    assert bob is not None
+    await use(database, scene.tenant, scene.project, NAME, WORDS, 2)
+    await use(database, scene.tenant, scene.project, bob.id, "what-bob-said", 1)
+    await _add_rows(database, scene.tenant)
+    assert {"rollup_tag", "report_schedule", "refusal_hour"} <= (
+        await tables_with(database, NAME) | await tables_with(database, LABEL)
+    )
+    await close_user(database, redis, scene.tenant, NAME)
+    await erase_texts(database, redis, settings, scene.tenant, NAME)
+    id = await erase_user(database, scene.tenant, NAME)
+    assert await tables_with(database, LABEL) == set()
+    assert await tables_with(database, NAME) == {"audit_log"}
+    assert {"refusal_hour", "refusal_minute", "rollup_hour"} <= await tables_with(database, id)
+    assert "rollup_tag" not in await tables_with(database, id)
+    async with database.session() as session:
+        left = (await session.exec(select(ReportSchedule.only))).all()
+    assert left == ["label=x"]
+    assert await whole(database, scene.tenant) == []
+    stores = Stores(settings, database, lambda: redis)
+    told = await _told(stores, scene.tenant)
+    assert all(NAME not in each and LABEL not in each for each in told)
+    assert id[-8:] in told[0]
+
+
+async def _add_rows(database: Database, tenant: str) -> None:
+    """Refusals, and reports by mail of a label."""
+    hour = {"key_id": "k1", "user_id": NAME, "code": "rate_limited", "number": 1}
+    async with database.transaction() as session:
+        session.add(RefusalMinute(tenant_id=tenant, minute_ms=60_000, last_ids=[], **hour))
+        session.add(RefusalHour(tenant_id=tenant, hour_ms=0, why="", last_ms=1, **hour))
+        for number, label in enumerate((LABEL, "x")):
+            of = {"rows": "user", "columns": "project", "every": "month", "people": [], "last_period": ""}
+            only = f"label={label}"
+            session.add(ReportSchedule(tenant_id=tenant, id=f"s{number}", only=only, created_ms=1, **of))
+
+
+async def _told(stores: Stores, tenant: str) -> list[str]:
+    """What a month's reports, its files and the lists of requests and refusals say."""
+    who = local_actor()
+    asks: list[tuple[Any, Any]] = [
+        (chargeback.report, chargeback.AskChargeback(tenant=tenant, rows="user")),
+        (chargeback.report, chargeback.AskChargeback(tenant=tenant, rows="tag:label")),
+        (report_schedules.list_schedules, NameTenant(tenant=tenant)),
+    ]
+    told = [repr(await answer_of(run, stores, who, ask)) for run, ask in asks]
+    for form in ExportFormat:
+        file = await answer_of(chargeback_export.export, stores, who, AskExport(tenant=tenant, format=form))
+        async with file.read() as pieces:
+            told.append(b"".join([each async for each in pieces]).decode())
+    return told
