@@ -14,17 +14,16 @@ from contextlib import suppress
 import msgspec
 from msgspec.structs import replace
 from redis.exceptions import RedisError
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from admin.api.callers import ApiCallers
 from admin.api.sign_in_routes import refusing
+from admin.api.still import may_still
 from billing.api import OperationActor, RecordedChange, Stores, read_changes
 from core.clock import iso_time, monotonic, now_ms
 from core.errors import Refusal, Refused, bad_request
-from core.observability.telemetry import logger
 from core.operations import registered
 
 STREAMS_MAX = 500
@@ -34,12 +33,10 @@ POLL_SECONDS = 1.0
 ALIVE_SECONDS = 15.0
 STILL_SECONDS = 10.0
 STREAM_SECONDS_MAX = 600.0
+OF_PEOPLE = ("membership.", "person.", "session.", "token.", "tenant.")  # what may end a caller
 UNTOLD = dict.fromkeys(("action", "target", "author", "source"), "")
 LAST_ID = re.compile(r"\d{1,15}-\d{1,10}", re.ASCII)
 HEADERS = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
-
-
-log = logger(__name__)
 
 
 class ChangesRoute:
@@ -79,11 +76,11 @@ class ChangesRoute:
         try:
             yield b"retry: 2000\n\n"
             while monotonic() - began < STREAM_SECONDS_MAX and not self.ending.is_set():
-                if monotonic() - looked >= STILL_SECONDS:
+                after, pieces, of_people = await self._behind(actor, after)
+                if of_people or monotonic() - looked >= STILL_SECONDS:
                     looked = monotonic()
-                    if not await self._may_still(actor):
+                    if not await may_still(self._stores, actor):
                         return
-                after, pieces = await self._behind(actor, after)
                 if pieces or monotonic() - alive > ALIVE_SECONDS:
                     alive = monotonic()
                     yield b"".join(pieces) or b": alive\n\n"
@@ -106,30 +103,18 @@ class ChangesRoute:
         """Whether this caller may see who changed what; others learn that something did."""
         return actor.role in registered()["audit.list"].may
 
-    async def _may_still(self, actor: OperationActor) -> bool:
-        """False once the caller's session, token or role has ended."""
-        if actor.still is None:
-            return True
-        try:
-            async with self._stores.db.session() as session:
-                await actor.still(session)
-        except Refused:
-            return False
-        except (SQLAlchemyError, OSError):
-            log.warning("changes.not_looked")
-        return True
-
-    async def _behind(self, actor: OperationActor, after: str) -> tuple[str, list[bytes]]:
-        """Events behind an id, and the id of the last entry that was read. Redis comes again where it does
-        not answer, and the id is known."""
-        last, pieces = after, list[bytes]()
+    async def _behind(self, actor: OperationActor, after: str) -> tuple[str, list[bytes], bool]:
+        """Events behind an id, the id of the last entry that was read, and whether one is of who may be here.
+        Redis comes again where it does not answer, and the id is known."""
+        last, pieces, of_people = after, list[bytes](), False
         with suppress(RedisError, OSError):
             stores = self._stores
             async for last, change in read_changes(stores.redis, stores.settings, after, READ_AT_ONCE):
+                of_people = of_people or change.action.startswith(OF_PEOPLE)
                 if actor.tenant in (None, change.tenant):
                     seen = change if self._reads_audit(actor) else replace(change, **UNTOLD)
                     pieces.append(event_of(last, seen))
-        return last, pieces
+        return last, pieces, of_people
 
 
 def event_of(id: str, change: RecordedChange) -> bytes:

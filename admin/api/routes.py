@@ -21,6 +21,7 @@ from admin.api.callers import ApiCallers
 from admin.api.file_reply import FileReply
 from admin.api.problems import problem
 from admin.api.reading import read_call
+from admin.api.still import may_still
 from billing.api import LongRuns, Performed, StartedRun, Stores, perform_or_propose
 from core.errors import Refusal, Refused
 from core.file_answer import FileAnswer
@@ -74,7 +75,9 @@ class ApiRoutes:
         except (RedisError, SQLAlchemyError, OSError) as error:
             log.warning("api.store_failed", operation=declared.name, error=type(error).__name__)
             return problem(Refusal("overloaded", "a store does not answer now", retry=True, after_ms=2000))
-        return FileReply(done.answer) if isinstance(done.answer, FileAnswer) else _reply(declared, done)
+        if isinstance(done.answer, FileAnswer):
+            return FileReply(done.answer, partial(may_still, self._stores, who))
+        return _reply(declared, done)
 
 
 def _reply(declared: Operation, done: Performed) -> Response:

@@ -65,6 +65,16 @@ async def remove_target(db: Database, tenant_id: str, target_id: str) -> AlertTa
     return row
 
 
+async def remove_mail_targets(db: Database, tenant_id: str, address: str) -> int:
+    """End a tenant's targets of a mail address, as where whose it is was removed; return how many there
+    were."""
+    of = [each for each in await list_targets(db, tenant_id) if each.kind == EMAIL]
+    theirs = [each for each in of if each.address.casefold() == address.casefold()]
+    for each in theirs:
+        await remove_target(db, tenant_id, each.id)
+    return len(theirs)
+
+
 async def list_targets(db: Database, tenant_id: str) -> Sequence[AlertTarget]:
     """A tenant's open targets, oldest first."""
     statement = select(AlertTarget).where(

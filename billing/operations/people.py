@@ -6,6 +6,7 @@ Owners manage the staff and every tenant's members, admins their own tenant's.
 from msgspec import UNSET
 from sqlmodel import col, select
 
+from billing.alerts.targets import remove_mail_targets
 from billing.operations.people_facts import (
     AdminName,
     EditPerson,
@@ -180,19 +181,22 @@ async def edit_person_of(change: Change, ask: EditPerson) -> PersonFacts:
     "people.close",
     "POST /people/{person}/close",
     may=MANAGERS,
-    audit="person.close membership.end",
+    audit="person.close membership.end alert_target.remove",
     reason=True,
-    uses=Uses(writes=f"tenant person membership person_session {AUDIT}"),
+    uses=Uses(writes=f"tenant person membership person_session alert_target {AUDIT}"),
 )
 async def close_person(change: Change, ask: NamePerson) -> PersonFacts:
-    """Let somebody in no more: staff nowhere, a member not into this tenant. Their sessions end, and tokens
-    that they made are refused."""
+    """Let somebody in no more: staff nowhere, a member not into this tenant. Their sessions end, tokens and
+    invitations that they made are refused, and alerts to their address end."""
     member = await _other(change, ask)
-    if member.membership.tenant_id == PLATFORM:
-        person = await persons.close_person(change.db, member.person.id)
-        return PersonFacts.of(Member(person, member.membership))
-    row = await memberships.end_membership(change.db, member.membership.tenant_id, member.person.id)
-    return PersonFacts.of(Member(member.person, row))
+    chain, person = member.membership.tenant_id, member.person
+    if chain == PLATFORM:
+        person, row = await persons.close_person(change.db, person.id), member.membership
+    else:
+        row = await memberships.end_membership(change.db, chain, person.id)
+    if person.email:
+        await remove_mail_targets(change.db, chain, person.email)
+    return PersonFacts.of(Member(person, row))
 
 
 @operation(

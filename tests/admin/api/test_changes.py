@@ -44,6 +44,19 @@ async def test_a_stream_ends_with_its_session(
         assert [each async for each in events] == []
 
 
+async def test_who_is_removed_is_told_nothing_from_then_on(site: ApiSite, route: ChangesRoute) -> None:
+    """Their end is a change itself, on which the stream looks at once: not even that is told to them."""
+    olga, ann = await site.signed_in(name="Olga"), await site.signed_in()
+    await ann.post("/api/tenants", json={"name": "acme", "reason": "r"})
+    signed_in = await find_person_session(site.database, ann.cookies["parley_staff"])
+    assert signed_in is not None
+    async with patience(), aclosing(route.events(actor_of_session(signed_in, True), "0-0")) as events:
+        assert [await anext(events), b"tenant.create" in await anext(events)] == [b"retry: 2000\n\n", True]
+        await olga.post(f"/api/people/{signed_in.person.id}/close", json={"reason": "r"})
+        await olga.post("/api/tenants", json={"name": "other", "reason": "r"})
+        assert [each async for each in events] == []
+
+
 async def test_nobody_takes_all_streams(site: ApiSite, route: ChangesRoute) -> None:
     """One caller has so many at a process, also of those that begin at once; others follow all the same, and
     one that is closed makes room."""

@@ -5,6 +5,7 @@ import csv
 import io
 from collections.abc import AsyncGenerator
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import httpx
@@ -19,6 +20,9 @@ from admin.api.file_reply import (
     FileReply,
     ReceiverPace,
 )
+from admin.api.still import may_still
+from billing.api import Stores, actor_of_session, find_person_session
+from billing.people.person_sessions import end_person_session
 from billing.posting.biller import post
 from billing.reports import charge_pages
 from billing.reports.focus import COLUMNS
@@ -179,11 +183,16 @@ async def test_a_receiver_that_trickles_holds_no_turn(monkeypatch: pytest.Monkey
         await asyncio.sleep(0.01)
         sent.append(message)
 
-    reply = FileReply(FileAnswer("a.csv", "text/csv", pieces(), turns.take("t1")))
+    reply = FileReply(FileAnswer("a.csv", "text/csv", pieces(), turns.take("t1")), may)
     with pytest.raises(ClientDisconnect):
         await reply({"type": "http", "asgi": {"spec_version": "2.4"}}, nothing_more, send)
     assert all(message.get("more_body", True) for message in sent)
     assert [turns.take("t1") for _ in range(OF_TENANT_MAX)]
+
+
+async def may() -> bool:
+    """What is said of a caller who is still let in."""
+    return True
 
 
 async def nothing_more() -> Any:
@@ -204,8 +213,36 @@ async def test_a_file_that_breaks_off_is_not_taken_for_whole() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    reply = FileReply(FileAnswer("a.csv", "text/csv", pieces(), lambda: ended.append("ended")))
+    reply = FileReply(FileAnswer("a.csv", "text/csv", pieces(), lambda: ended.append("ended")), may)
     with pytest.raises(RuntimeError, match="went away"):
         await reply({"type": "http", "asgi": {"spec_version": "2.4"}}, nothing_more, send)
     assert [message.get("body") for message in sent] == [None, b"one"]
     assert ended == ["ended"]
+
+
+async def test_a_file_breaks_off_for_who_is_removed_meanwhile(
+    site: ApiSite, acme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Soon after, by looks between its pieces; its turn is another's."""
+    monkeypatch.setattr(file_reply, "STILL_SECONDS", 0.0)
+    mia = await site.signed_in(Role.BILLING, acme, "Mia")
+    signed_in = await find_person_session(site.database, mia.cookies["parley_member"])
+    assert signed_in is not None
+    stores = Stores(site.settings, site.database, lambda: site.redis)
+    actor, turns, sent = actor_of_session(signed_in, True), FileTurns(), list[bytes]()
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        yield b"one"
+        await end_person_session(site.database, acme, signed_in.session.id)
+        yield b"two"
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+
+    reply = FileReply(
+        FileAnswer("a.csv", "text/csv", pieces(), turns.take("t1")), partial(may_still, stores, actor)
+    )
+    with pytest.raises(ClientDisconnect):
+        await reply({"type": "http", "asgi": {"spec_version": "2.4"}}, nothing_more, send)
+    assert sent == [b"", b"one"]
+    assert [turns.take("t1") for _ in range(OF_TENANT_MAX)]

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from pyotp.totp import TOTP
 
+from billing.alerts.report_mail import readers_of
+from billing.alerts.targets import add_target, list_targets
 from billing.audit.log import list_rows
 from billing.operations import own_account, people, tokens
 from billing.operations.people_facts import (
@@ -280,6 +282,27 @@ async def test_an_invitation_goes_by_mail_where_there_is_a_mail_server(signed: S
 
 def _code(url: str) -> str:
     return url.partition("=")[2]
+
+
+@pytest.mark.parametrize("of", ["acme", ""], ids=["member", "staff"])
+async def test_who_is_removed_gets_no_alert_or_report_by_mail(stores: Stores, of: str) -> None:
+    """Alerts to their own address end with them, in whichever case, and there alone; others stay."""
+    acme = await find_tenant(stores.db, "acme")
+    assert acme is not None
+    tenant = acme.tenant_id if of else PLATFORM
+    role = "billing" if of else "finance"
+    await create_member(stores.db, tenant, "Eve", role, "eve@acme.example")
+    for chain in {tenant, acme.tenant_id, PLATFORM}:
+        for address in ("Eve@acme.example", "books@acme.example"):
+            await add_target(stores.db, chain, "email", address)
+    await answer_of(people.close_person, stores, OWNER, NamePerson(tenant=of, person="Eve"), WHY)
+    left = {chain: len(await list_targets(stores.db, chain)) for chain in (acme.tenant_id, PLATFORM)}
+    assert left == {chain: 1 if chain == tenant else 2 for chain in left}
+    (kept,) = await list_targets(stores.db, tenant)
+    assert kept.address == "books@acme.example"
+    async with stores.db.session() as session:
+        assert await readers_of(session, acme.tenant_id) == {}
+    assert "alert_target.remove" in [row.action for row in await list_rows(stores.db, tenant)]
 
 
 async def test_each_member_learns_by_name_which_admins_they_may_ask(stores: Stores) -> None:
