@@ -363,14 +363,14 @@ async def test_reports_of_who_was_erased_tell_their_sums_and_no_name(
 
 async def _add_rows(database: Database, tenant: str) -> None:
     """Refusals, and reports by mail of a label."""
-    hour = {"key_id": "k1", "user_id": NAME, "code": "rate_limited", "number": 1}
+    hour: dict[str, Any] = {"key_id": "k1", "user_id": NAME, "code": "rate_limited", "number": 1}
+    of: dict[str, Any] = {"rows": "user", "columns": "project", "every": "month", "people": []}
     async with database.transaction() as session:
         session.add(RefusalMinute(tenant_id=tenant, minute_ms=60_000, last_ids=[], **hour))
         session.add(RefusalHour(tenant_id=tenant, hour_ms=0, why="", last_ms=1, **hour))
         for number, label in enumerate((LABEL, "x")):
-            of = {"rows": "user", "columns": "project", "every": "month", "people": [], "last_period": ""}
-            only = f"label={label}"
-            session.add(ReportSchedule(tenant_id=tenant, id=f"s{number}", only=only, created_ms=1, **of))
+            only = {"only": f"label={label}", "last_period": ""}
+            session.add(ReportSchedule(tenant_id=tenant, id=f"s{number}", created_ms=1, **of, **only))
 
 
 async def _told(stores: Stores, tenant: str) -> list[str]:
