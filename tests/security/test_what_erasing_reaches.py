@@ -369,8 +369,8 @@ async def _add_rows(database: Database, tenant: str) -> None:
         session.add(RefusalMinute(tenant_id=tenant, minute_ms=60_000, last_ids=[], **hour))
         session.add(RefusalHour(tenant_id=tenant, hour_ms=0, why="", last_ms=1, **hour))
         for number, label in enumerate((LABEL, "x")):
-            only = {"only": f"label={label}", "last_period": ""}
-            session.add(ReportSchedule(tenant_id=tenant, id=f"s{number}", created_ms=1, **of, **only))
+            of |= {"only": f"label={label}", "last_period": ""}
+            session.add(ReportSchedule(tenant_id=tenant, id=f"s{number}", created_ms=1, **of))
 
 
 async def _told(stores: Stores, tenant: str) -> list[str]:
