@@ -20,7 +20,7 @@ from billing.enforcement.limit_settings import (
 )
 from billing.enforcement.scope_ids import counted_id_of
 from billing.limits import Mode, Scope
-from billing.money import to_display
+from billing.money import to_display, to_text
 from billing.operations.budget_facts import (
     BudgetFor,
     BudgetInUse,
@@ -38,7 +38,7 @@ from billing.tables.limits import Budget
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from billing.wallets.budgets import EACH_MAX, budget_standings, check_budgets
-from core.errors import Refusal, Refused, bad_request, see, unknown
+from core.errors import ChangeSince, Refusal, Refused, bad_request, see, unknown
 from core.operations import (
     ADMINS,
     MONEY,
@@ -140,7 +140,7 @@ async def set_budget(change: Change, ask: SetBudget) -> BudgetFor:
     by_tenant = change.who.tenant is not None
     theirs = [row.limit_nano for row in alike if row.hard and not row.by_tenant]
     check_below(change, ask.limit.value, [(nano, to_display(nano)) for nano in theirs])
-    _check_seen(ask, next((row for row in alike if row.by_tenant == by_tenant), None))
+    await _check_seen(change, owner, ask, next((row for row in alike if row.by_tenant == by_tenant), None))
     row = await write_budget(
         change.db,
         owner,
@@ -278,14 +278,19 @@ def _replaces(row: Budget, old: Budget) -> bool:
     return same and row.created_ms == old.ended_ms and row.id != old.id
 
 
-def _check_seen(ask: SetBudget, now: Budget | None) -> None:
-    """Raise Refused where the budget that is to be replaced is not the one that the caller saw."""
+async def _check_seen(change: Change, owner: str, ask: SetBudget, now: Budget | None) -> None:
+    """Raise Refused, with who changed it, where the budget that is to be replaced is not the one that the
+    caller saw."""
     if not ask.seen or (now is not None and now.id == ask.seen):
         return
-    told = "somebody ended this budget meanwhile"
-    if now is not None:
-        told = f"somebody set {to_display(now.limit_nano)} here meanwhile"
-    raise Refused(Refusal("conflict", told, retry=True, field="seen"))
+    if now is None:
+        raise Refused(Refusal("conflict", "somebody ended this budget meanwhile", retry=True, field="seen"))
+    rows = await list_budgets(change.db, owner, ended=True)
+    before = next(({"limit": to_text(row.limit_nano)} for row in rows if row.id == ask.seen), {})
+    after = {"limit": to_text(now.limit_nano)}
+    told = f"somebody set {to_display(now.limit_nano)} here meanwhile"
+    since = ChangeSince(now.author, now.created_ms, "budget.set", before, after)
+    raise Refused(Refusal("conflict", told, retry=True, field="seen", changes=(since,)))
 
 
 def _no_budget(ask: NameBudget) -> Refused:

@@ -261,9 +261,10 @@ async def _written(
 ) -> SetPolicyFacts:
     found = await change_of(change.db, level, document)
     if ask.base is not None and ask.base != found.on_version:
-        if found.replaces is None:
+        now = await PolicyStore(change.db).version(level.tenant_id, level.project_id, found.on_version)
+        if now is None:
             raise bad_request(f"{level.name} has no version {ask.base}", field="base")
-        raise PolicyChanged(found.replaces.version, found.replaces.author)
+        raise PolicyChanged(now, ask.base)
     if found.losses and not level.tenant_id and not ask.loosen:
         told = "for every tenant the platform would look for less: say that this is meant"
         raise bad_request(told, field="loosen")

@@ -17,7 +17,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 from billing.api import PLATFORM, Project, SafetyPolicy, lock_settings, publish_news, record
 from core.actor import current_author
 from core.clock import now_ms
-from core.errors import Refusal, Refused, bad_request, see
+from core.errors import ChangeSince, Refusal, Refused, bad_request, see
 from core.redis.client import RedisClient
 from core.sql.database import Database
 from engine.policies.levels import level_text
@@ -35,9 +35,11 @@ AT_ONCE_CHARACTERS_MAX = 16 << 10  # of documents that are merged on the loop, i
 class PolicyChanged(Refused):
     """Another one changed the level since it was read. Nothing is changed."""
 
-    def __init__(self, version: int, author: str) -> None:
-        told = f"version {version} by {author} came in between: look at it, and set yours again"
-        super().__init__(Refusal("conflict", told, retry=True, field="base"))
+    def __init__(self, now: SafetyPolicy, on_version: int) -> None:
+        told = f"version {now.version} by {now.author} came in between: look at it, and set yours again"
+        versions = {"version": on_version}, {"version": now.version}
+        since = ChangeSince(now.author, now.created_ms, "policy.set", *versions)
+        super().__init__(Refusal("conflict", told, retry=True, field="base", changes=(since,)))
 
 
 class PolicyStore:
@@ -98,7 +100,7 @@ class PolicyStore:
             await _lock(session, tenant_id, project_id)
             last = await _last(session, tenant_id, project_id)
             if on_version is not None and last is not None and last.version != on_version:
-                raise PolicyChanged(last.version, last.author)
+                raise PolicyChanged(last, on_version)
             sha256 = _hash(text)
             if (last.sha256 if last is not None else "") == sha256:
                 if last is None or not text:

@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from sqlmodel import SQLModel
 
 from billing.audit.log import list_rows
 from billing.tables.tenants import Tenant
+from billing.tenants import tenancy
 from core.errors import Refused
 from core.redis.client import RedisClient
 from core.sql.database import Database
@@ -51,3 +53,11 @@ class Edited:
         """What the audit log says of an action, oldest first."""
         chain = self.tenant.tenant_id if owner is None else owner
         return [row for row in reversed(await list_rows(self.db, chain)) if row.action == action]
+
+
+@pytest.fixture
+async def settings(database: Database, redis: RedisClient) -> Edited:
+    """On SQLite and on Postgres."""
+    tenant = await tenancy.create_tenant(database, "acme")
+    (project,) = await tenancy.list_projects(database, tenant.tenant_id)
+    return Edited(database, redis, tenant, project.id)

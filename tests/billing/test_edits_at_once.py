@@ -48,11 +48,10 @@ from billing.tenants.pool_terms import change_terms
 from billing.wallets.owed import OwedTerm, set_owed_term
 from billing.wallets.wallets import NewGrant, grant, set_low_percents
 from core.clock import now_ms
-from core.redis.client import RedisClient
-from core.sql.database import Database
 from engine.policies.store import PolicyStore
 from engine.safety.documents import PolicyDocument, PolicyPattern
 from tests.billing.edits import AT_ONCE, Edited
+from tests.billing.edits import settings as settings  # the fixture
 
 HOUR_MS = 3_600_000
 SOON_MS = now_ms() + HOUR_MS
@@ -65,14 +64,6 @@ FLAGS: dict[str, Any] = {
     "time_zone": "Europe/Berlin",
     "priority_max": "bulk",
 }
-
-
-@pytest.fixture
-async def settings(database: Database, redis: RedisClient) -> Edited:
-    """On SQLite and on Postgres."""
-    tenant = await tenancy.create_tenant(database, "acme")
-    (project,) = await tenancy.list_projects(database, tenant.tenant_id)
-    return Edited(database, redis, tenant, project.id)
 
 
 async def limits(on: Edited) -> None:

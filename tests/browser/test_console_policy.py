@@ -47,7 +47,7 @@ async def test_rules_are_added_with_a_preview_and_over_somebody_else_only_knowin
     await answer_of(safety.set_policy, stores, OWNER, faster, Terms(reason="a leak"))
     await dialog.get_by_label("Reason").fill("their tickets")
     await dialog.get_by_role("button", name="Save").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("Not saved. Version 1 by Ann came in between")
+    await expect(dialog.get_by_role("alert")).to_contain_text("Not saved: Ann changed these rules")
     await expect(dialog.get_by_label("Words of rivals")).to_have_value("initech\nhooli")
     await expect(
         dialog.get_by_text("card is no longer looked for").or_(dialog.get_by_text("card in answers"))

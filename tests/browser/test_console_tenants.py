@@ -88,8 +88,8 @@ async def test_a_limit_is_edited_with_a_preview_and_over_somebody_else_only_know
     await answer_of(limits.edit_limit, stores, OWNER, faster, Terms(reason="a storm"))
     await dialog.get_by_label("Reason").fill("launch week")
     await dialog.get_by_role("button", name="Save").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("Not saved.")
-    await expect(dialog.get_by_role("alert")).to_contain_text("1200 → 900")
+    await expect(dialog.get_by_role("alert")).to_contain_text("Not saved: Ann changed this limit")
+    await expect(dialog.get_by_role("alert")).to_contain_text("from 1,200 to 900. What you typed is kept.")
     await expect(dialog.get_by_label("Limit")).to_have_value("1500")
     await shot(page, "limit-conflict")
     assert await watched.axe() == []

@@ -116,7 +116,8 @@ async def test_an_admin_sets_a_budget_below_the_operators(
     await dialog.get_by_label("Reason").fill("pilot")
     await answer_of(budgets.set_budget, stores, member_of(tenant, Role.ADMIN), of_month(tenant, 60), WHY)
     await dialog.get_by_role("button", name="Save budget").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("$60.00 here meanwhile")
+    await expect(dialog.get_by_role("alert")).to_contain_text("Not saved: Mia changed this budget")
+    await expect(dialog.get_by_role("alert")).to_contain_text("from 40.00 to 60.00. What you typed is kept.")
     await expect(dialog.get_by_label("Budget, USD")).to_have_value("50")
     assert await watched.axe() == []
     await dialog.get_by_role("button", name="Save over it").click()

@@ -74,7 +74,7 @@ async def test_roles_are_changed_and_an_admin_always_stays(open_page: OpenPage, 
     eve = SetRole(tenant="acme", person="Eve", role=Role.DEVELOPER)
     await answer_of(people.set_role, acme.stores, OWNER, eve, WHY)
     await dialog.get_by_role("button", name="Save").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("role viewer → developer")
+    await expect(dialog.get_by_role("alert")).to_contain_text("from Viewer to Developer")
     assert await watched.axe() == []
     await dialog.get_by_role("button", name="Save over it").click()
     row = page.get_by_role("table", name="Members").get_by_role("row", name="Eve")

@@ -1,8 +1,9 @@
 // The portal's pages by their paths. Each page is a file of its own, loaded when it is opened.
 
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Navigate } from "@tanstack/react-router";
+import { patiently } from "../shared/patience";
 import { filterOf } from "../shared/requests/filter";
-import { NotThere, useSeen, WentWrong } from "../shared/shell-parts";
+import { NotThere, PageLoading, useSeen, WentWrong } from "../shared/shell-parts";
 import { keySearchOf } from "./pages/keys/search-params";
 import { projectSearchOf } from "./pages/projects/search-params";
 import { userSearchOf } from "./pages/users/search-params";
@@ -26,78 +27,78 @@ const spend = createRoute({
   getParentRoute: () => root,
   path: "/spend",
   validateSearch: spendSearchOf,
-  component: lazyRouteComponent(() => import("./pages/spend/spend"), "SpendPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/spend/spend")), "SpendPage"),
 });
 
 const requests = createRoute({
   getParentRoute: () => root,
   path: "/requests",
   validateSearch: filterOf,
-  component: lazyRouteComponent(() => import("./pages/requests/requests"), "RequestsPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/requests/requests")), "RequestsPage"),
 });
 
 const request = createRoute({
   getParentRoute: () => root,
   path: "/requests/$request",
-  component: lazyRouteComponent(() => import("./pages/explain/request"), "RequestPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/explain/request")), "RequestPage"),
 });
 
 const explain = createRoute({
   getParentRoute: () => root,
   path: "/explain",
   validateSearch: explainSearchOf,
-  component: lazyRouteComponent(() => import("./pages/explain/explain"), "ExplainPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/explain/explain")), "ExplainPage"),
 });
 
 const keys = createRoute({
   getParentRoute: () => root,
   path: "/keys",
   validateSearch: keySearchOf,
-  component: lazyRouteComponent(() => import("./pages/keys/keys"), "KeysPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/keys/keys")), "KeysPage"),
 });
 
 const projects = createRoute({
   getParentRoute: () => root,
   path: "/projects",
   validateSearch: projectSearchOf,
-  component: lazyRouteComponent(() => import("./pages/projects/projects"), "ProjectsPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/projects/projects")), "ProjectsPage"),
 });
 
 const users = createRoute({
   getParentRoute: () => root,
   path: "/users",
   validateSearch: userSearchOf,
-  component: lazyRouteComponent(() => import("./pages/users/users"), "UsersPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/users/users")), "UsersPage"),
 });
 
 const members = createRoute({
   getParentRoute: () => root,
   path: "/members",
-  component: lazyRouteComponent(() => import("./pages/members/members"), "MembersPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/members/members")), "MembersPage"),
 });
 
 const limits = createRoute({
   getParentRoute: () => root,
   path: "/limits",
-  component: lazyRouteComponent(() => import("./pages/limits/limits"), "LimitsPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/limits/limits")), "LimitsPage"),
 });
 
 const safety = createRoute({
   getParentRoute: () => root,
   path: "/safety",
-  component: lazyRouteComponent(() => import("./pages/safety/safety"), "SafetyPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/safety/safety")), "SafetyPage"),
 });
 
 const audit = createRoute({
   getParentRoute: () => root,
   path: "/audit",
-  component: lazyRouteComponent(() => import("./pages/audit/audit"), "AuditPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/audit/audit")), "AuditPage"),
 });
 
 const chargeback = createRoute({
   getParentRoute: () => root,
   path: "/chargeback",
-  component: lazyRouteComponent(() => import("./pages/chargeback/chargeback"), "ChargebackPage"),
+  component: lazyRouteComponent(() => patiently(() => import("./pages/chargeback/chargeback")), "ChargebackPage"),
   validateSearch: reportOf,
 });
 
@@ -106,6 +107,7 @@ export const router = createRouter({
   basepath: "/portal",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,
+  defaultPendingComponent: PageLoading,
 });
 
 declare module "@tanstack/react-router" {

@@ -1,7 +1,7 @@
 // The frame round every page of the portal: the tenant, its pages, who is signed in.
 
 import { ActionIcon, Drawer, Modal } from "@mantine/core";
-import { Outlet, useRouterState } from "@tanstack/react-router";
+import { Outlet, useRouter, useRouterState } from "@tanstack/react-router";
 import { Menu as MenuIcon } from "lucide-react";
 import { useEffect, useState, type ReactNode } from "react";
 import { Mark } from "../shared/components/mark";
@@ -20,6 +20,7 @@ import "./shell.css";
 
 export function Shell() {
   useChanges();
+  usePagesAhead();
   const [helping, setHelping] = useState(false);
   const [menu, setMenu] = useState(false);
   const pages = useSeen(PAGES);
@@ -52,6 +53,17 @@ export function Shell() {
       <Modal opened={helping} onClose={() => setHelping(false)} title="Keys"><KeyHelp pages={pages} /></Modal>
     </FreshnessProvider>
   );
+}
+
+const AHEAD_MS = 3000;
+
+/** Load the files of all pages once the first one is shown: they open at once, and also while nobody answers. */
+function usePagesAhead(): void {
+  const router = useRouter();
+  useEffect(() => {
+    const waiting = setTimeout(() => Object.values(router.routesById).forEach((route) => void router.loadRouteChunk(route)), AHEAD_MS);
+    return () => clearTimeout(waiting);
+  }, [router]);
 }
 
 /** A page that was opened by its address, and is not for the member's role. */

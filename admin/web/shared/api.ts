@@ -76,7 +76,7 @@ export async function answered<T>(call: Promise<{ data?: T }>): Promise<T> {
     return (await call).data as T;
   } catch (error) {
     if (error instanceof Problem) throw error;
-    throw new Problem(0, "No answer: the console cannot be reached.");
+    throw new Problem(0, "No answer: Parley cannot be reached now.");
   }
 }
 
@@ -110,7 +110,7 @@ export async function get(path: string): Promise<unknown> {
 
 async function read(asked: Promise<Response>): Promise<unknown> {
   const response = await asked.catch(() => {
-    throw new Problem(0, "No answer: the console cannot be reached.");
+    throw new Problem(0, "No answer: Parley cannot be reached now.");
   });
   if (!response.ok) throw await problemOf(response);
   return response.json();
@@ -118,7 +118,7 @@ async function read(asked: Promise<Response>): Promise<unknown> {
 
 async function problemOf(response: Response): Promise<Problem> {
   const told = (await response.clone().json().catch(() => ({}))) as Record<string, unknown>;
-  const detail = typeof told["detail"] === "string" ? told["detail"] : `The console answered ${response.status}.`;
+  const detail = typeof told["detail"] === "string" ? told["detail"] : `Parley could not answer (${response.status}).`;
   const field = typeof told["field"] === "string" ? told["field"] : undefined;
   const changes = Array.isArray(told["changes"]) ? (told["changes"] as Change[]) : [];
   const see = told["see"] as Record<string, unknown> | undefined;

@@ -18,18 +18,40 @@ export function useLive<T>(key: readonly unknown[], ask: () => Promise<T>, every
   });
 }
 
-/** Follow the stream of changes: each wakes the questions of this page. Ended by the browser's own reconnecting. */
+const [AGAIN_MS, AWAY_MS] = [5000, 3000];
+
+/** Follow the stream of changes: each wakes the questions of this page, and so do a break that lasts and its end. The
+ * browser connects again by itself after a break, and not after a refusal. */
 export function useChanges(): void {
   const queries = useQueryClient();
   useEffect(() => {
-    let waiting = 0;
-    const stream = new EventSource("/api/changes");
-    stream.addEventListener("change", () => {
-      window.clearTimeout(waiting);
-      waiting = window.setTimeout(() => void queries.invalidateQueries({ refetchType: "active" }), 150);
-    });
+    let [waking, connecting, breaking, away] = [0, 0, 0, false];
+    let stream: EventSource;
+    const wake = () => {
+      window.clearTimeout(waking);
+      waking = window.setTimeout(() => void queries.invalidateQueries({ refetchType: "active" }), 150);
+    };
+    const connect = () => {
+      stream = new EventSource("/api/changes");
+      stream.addEventListener("change", wake);
+      stream.addEventListener("open", () => {
+        window.clearTimeout(breaking);
+        if (away) wake();
+        [breaking, away] = [0, false];
+      });
+      stream.addEventListener("error", () => {
+        breaking ||= window.setTimeout(() => {
+          away = true;
+          wake();
+        }, AWAY_MS);
+        if (stream.readyState === EventSource.CLOSED) connecting = window.setTimeout(connect, AGAIN_MS);
+      });
+    };
+    connect();
     return () => {
-      window.clearTimeout(waiting);
+      window.clearTimeout(waking);
+      window.clearTimeout(connecting);
+      window.clearTimeout(breaking);
       stream.close();
     };
   }, [queries]);
@@ -43,4 +65,16 @@ export function useAge(updatedAt: number): number | null {
     return () => clearInterval(ticking);
   }, []);
   return updatedAt ? Math.max(0, now - updatedAt) : null;
+}
+
+const LATE_MS = 1500;
+
+/** True once a page was waited for so long that it would look blank. */
+export function useLate(): boolean {
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const waiting = setTimeout(() => setLate(true), LATE_MS);
+    return () => clearTimeout(waiting);
+  }, []);
+  return late;
 }

@@ -5,6 +5,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { createContext, use, useEffect, useState, type FormEvent, type ReactNode } from "react";
 import { get, post, Problem, rememberToken } from "./api";
 import { Mark } from "./components/mark";
+import { useLate } from "./live";
 import { SecondFactorDialog } from "./second-factor";
 import { sentence } from "./words";
 import "./session.css";
@@ -51,6 +52,7 @@ export function SignedIn({ children, product }: { children: ReactNode; product: 
   const [ended, setEnded] = useState(false);
   const [state, setState] = useState<"asking" | "out" | "away">("asking");
   const [why, setWhy] = useState("");
+  const late = useLate();
   const queries = useQueryClient();
 
   const enter = (who: Me) => {
@@ -93,9 +95,9 @@ export function SignedIn({ children, product }: { children: ReactNode; product: 
   );
 
   if (!me) {
-    if (state === "asking") return null;
-    if (state === "away") return <Card product={product}><p role="status">The console does not answer. It is tried again every 2 s.</p></Card>;
-    return <Card product={product}><SignInForm why={why} onSignedIn={enter} /></Card>;
+    if (state === "asking") return late ? <Card product={product}><p role="status">Parley takes long to answer…</p></Card> : null;
+    if (state === "away") return <Card product={product}><p role="status">Parley does not answer. It is tried again every 2 s.</p></Card>;
+    return <Card product={product}><SignInForm product={product} why={why} onSignedIn={enter} /></Card>;
   }
   const session: Session = {
     me,
@@ -119,7 +121,7 @@ export function SignedIn({ children, product }: { children: ReactNode; product: 
         zIndex={500}
       >
         <p className="soft session-kept">What you typed is kept on this page. Sign in again to go on.</p>
-        <SignInForm why="" onSignedIn={enter} titled={false} />
+        <SignInForm product={product} why="" onSignedIn={enter} titled={false} />
       </Modal>
     </SessionContext>
   );
@@ -136,7 +138,7 @@ function Card({ product, children }: { product: string; children: ReactNode }) {
   );
 }
 
-function SignInForm({ why, onSignedIn, titled = true }: { why: string; onSignedIn: (me: Me) => void; titled?: boolean }) {
+function SignInForm({ product, why, onSignedIn, titled = true }: { product: string; why: string; onSignedIn: (me: Me) => void; titled?: boolean }) {
   const invited = LINK.invitation;
   const [refused, setRefused] = useState(why);
   const [busy, setBusy] = useState(false);
@@ -179,7 +181,7 @@ function SignInForm({ why, onSignedIn, titled = true }: { why: string; onSignedI
       <Button type="submit" loading={busy} fullWidth>{invited ? "Join" : "Sign in"}</Button>
       {!invited && (
         <p className="note">
-          Without a password, open a link that signs you in. On the platform's machine this prints one: <code>parley people link NAME</code>
+          Without a password, open a link that signs you in. {product === "portal" ? "Those who run Parley can make one for you." : <>On the platform's machine this prints one: <code>parley people link NAME</code></>}
         </p>
       )}
     </form>

@@ -4,11 +4,12 @@
 import { ActionIcon, Menu, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { Link, type ErrorComponentProps } from "@tanstack/react-router";
 import { LogOut, Moon, Sun, WifiOff, type LucideIcon } from "lucide-react";
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { Problem } from "./api";
 import { clock, lasting } from "./format";
 import { usePageAge } from "./freshness";
-import { STALE_MS } from "./live";
+import { STALE_MS, useLate } from "./live";
+import { isThere } from "./patience";
 import { useSession } from "./session";
 import { sentence } from "./words";
 
@@ -93,7 +94,14 @@ export function NotThere({ home }: { home: string }) {
 /** What is shown where a page broke or could not be loaded. */
 export function WentWrong({ error }: ErrorComponentProps) {
   const told = error instanceof Problem ? sentence(error.detail) : "This page could not be shown. Parley may have been updated meanwhile: load it again.";
+  const [away, setAway] = useState(false);
+  const again = () => void isThere().then((there) => (there ? location.reload() : setAway(true)));
   return (
-    <div className="empty" role="alert"><h1>Something went wrong</h1><p>{told}</p><button type="button" className="plain" onClick={() => location.reload()}>Load again</button></div>
+    <div className="empty" role="alert"><h1>Something went wrong</h1><p>{away ? "Parley does not answer now." : told}</p><button type="button" className="plain" onClick={again}>Load again</button></div>
   );
+}
+
+/** What is shown until the file of a page is there. */
+export function PageLoading() {
+  return useLate() ? <p className="soft" role="status">The page is not there yet: Parley takes long to answer, and is asked again.</p> : null;
 }

@@ -12,7 +12,7 @@ import { SignedIn } from "./session";
 import { schemes, theme } from "./theme";
 
 const queries = new QueryClient({
-  defaultOptions: { queries: { retry: 1, staleTime: 1000, refetchOnWindowFocus: true } },
+  defaultOptions: { queries: { networkMode: "always", retry: 1, staleTime: 1000, refetchOnWindowFocus: true } },
 });
 
 /** Show `pages` in the document. `product`: what the sign-in names. */

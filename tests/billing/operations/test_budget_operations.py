@@ -175,11 +175,19 @@ def of_acme(nano: int) -> SetBudget:
 
 
 async def test_of_two_who_replace_one_budget_the_second_is_told(stores: Stores) -> None:
-    """Whoever says which one they saw; a budget that stands there no more is told, too."""
+    """Whoever says which one they saw: by whom, when, from what to what; a budget that stands there no more
+    is told, too."""
     first = (await set_one(stores, 6)).budget
     seen = replace(of_acme(4), seen=first)
     second = (await answer_of(budgets.set_budget, stores, OWNER, seen)).budget
     for ask in (seen, replace(seen, period=Period.DAY)):
         refused = await refusal_of(budgets.set_budget, stores, OWNER, ask)
         assert (refused.code, refused.field, "meanwhile" in refused.message) == ("conflict", "seen", True)
+    (since,) = (await refusal_of(budgets.set_budget, stores, OWNER, seen)).changes
+    assert (since.author, since.before, since.after) == (
+        OWNER.author.name,
+        {"limit": "0.000000006"},
+        {"limit": "0.000000004"},
+    )
+    assert 0 <= stores.now_ms() - since.at_ms < 60_000
     await answer_of(budgets.set_budget, stores, OWNER, replace(seen, seen=second))

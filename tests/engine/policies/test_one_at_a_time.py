@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ import pytest
 
 from core.errors import Refused
 from engine.policies.one_at_a_time import AFTER_MS, WAITING_MAX, OneAtATime
-from tests.support.patience import wait_until
+from tests.support.patience import HANG_SECONDS, wait_until
 
 
 @dataclass
@@ -26,7 +25,7 @@ class Work:
         self.at_work += 1
         self.begun.append(number)
         self.most = max(self.most, self.at_work)
-        assert self.may_end.wait(10)
+        assert self.may_end.wait(HANG_SECONDS)
         self.at_work -= 1
         return number
 
@@ -52,9 +51,7 @@ async def test_who_waits_takes_no_thread(work: Work) -> None:
     turns, before = OneAtATime(), threading.active_count()
     callers = await begun(turns, work, WAITING_MAX)
     assert threading.active_count() <= before + 1
-    asked = time.monotonic()
     assert await asyncio.to_thread(lambda: "another's") == "another's"
-    assert time.monotonic() - asked < 1
     work.may_end.set()
     assert await asyncio.gather(*callers) == list(range(WAITING_MAX))
     assert (work.most, work.begun) == (1, list(range(WAITING_MAX)))
@@ -94,7 +91,7 @@ async def test_what_fails_gives_its_turn_on() -> None:
     turns, may_fail = OneAtATime(), threading.Event()
 
     def failing() -> None:
-        assert may_fail.wait(10)
+        assert may_fail.wait(HANG_SECONDS)
         raise ValueError("no such pattern")
 
     gone = asyncio.create_task(turns.run(failing))

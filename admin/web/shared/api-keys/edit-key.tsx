@@ -3,6 +3,7 @@
 import { TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import type { Standing } from "../components/edit-conflict";
 import { EditDialog, terms } from "../components/edit-dialog";
 import { Facts } from "../components/facts";
 import { api, answered, answeredWithTag } from "../api";
@@ -15,7 +16,17 @@ export function EditKey({ tenant, of, onClose }: { tenant: string; of: Key; onCl
   const [origins, setOrigins] = useState(of.origins.join("\n"));
   const path = { tenant, key: of.key };
   const read = () => answeredWithTag(api.GET("/api/tenants/{tenant}/keys/{key}", { params: { path } }));
-  const { data: known } = useQuery({ queryKey: ["key as it was", of.key], queryFn: read, staleTime: Infinity, gcTime: 0 });
+  const { data: known, refetch } = useQuery({ queryKey: ["key as it was", of.key], queryFn: read, staleTime: Infinity, gcTime: 0 });
+  const reread = async (): Promise<Standing> => {
+    const now = (await refetch()).data;
+    if (!now) return { tag: undefined };
+    const fill = () => {
+      setName(now.data.name);
+      setScopes(now.data.scopes as KeyScope[]);
+      setOrigins(now.data.origins.join("\n"));
+    };
+    return { tag: now.tag, take: { label: "Take what stands now", fill } };
+  };
   if (!known) return null;
   const [renamed, other, moved] = [name.trim() !== known.data.name, !same(scopes, known.data.scopes), !same(originsOf(origins), known.data.origins)];
   const body = { ...(renamed ? { name: name.trim() } : {}), ...(other ? { scopes } : {}), ...(moved ? { origins: originsOf(origins) } : {}) };
@@ -25,7 +36,8 @@ export function EditKey({ tenant, of, onClose }: { tenant: string; of: Key; onCl
       save="Save"
       onClose={onClose}
       tag={known.tag}
-      reread={async () => (await read()).tag}
+      reread={reread}
+      of="this key"
       typed={(renamed || other || moved) && scopes.length ? JSON.stringify({ name, scopes, origins, ...body }) : ""}
       send={(how) => answered(api.PATCH("/api/tenants/{tenant}/keys/{key}", { params: { path, ...terms(how) }, body: { ...body, reason: how.reason } }))}
       preview={(would) => <Facts boxed label="What changes" facts={changes(known.data, would)} />}

@@ -4,6 +4,7 @@ import { Called } from "./called";
 import { DataTable, type Column } from "./data-table";
 import { LoadMore, usePages } from "./load-more";
 import { Section } from "./section";
+import { Unanswered } from "./unanswered";
 import { api, answered, type Schemas } from "../api";
 import { differences, shortened } from "../changes";
 import { ago, NOBODY_KNOWS } from "../format";
@@ -27,10 +28,10 @@ const columnsIn = ({ name: zone, told }: Zone): Column<Row>[] => [
 
 function AuditList({ tenant }: { tenant: string }) {
   const zone = useZone();
-  const { items, error, more } = usePages<Row>(["audit", tenant], (after) => answered(api.GET("/api/audit", { params: { query: { tenant, after, limit: 20 } } })));
+  const { items, more, asked } = usePages<Row>(["audit", tenant], (after) => answered(api.GET("/api/audit", { params: { query: { tenant, after, limit: 20 } } })));
   return (
     <Section title="Audit" note="the newest first">
-      {items ? (items.length ? <DataTable label="Audit" columns={columnsIn(zone)} rows={items} keyOf={(row) => `${row.tenant} ${row.seq}`} /> : <p className="soft">Nothing was changed yet.</p>) : error ? <p className="soft">{error.detail}</p> : <span className="skeleton" />}
+      {items ? (items.length ? <DataTable label="Audit" columns={columnsIn(zone)} rows={items} keyOf={(row) => `${row.tenant} ${row.seq}`} /> : <p className="soft">Nothing was changed yet.</p>) : <Unanswered asked={asked} />}
       <LoadMore more={more} what="changes" />
     </Section>
   );

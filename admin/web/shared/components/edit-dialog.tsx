@@ -4,12 +4,11 @@
 import { Button, Modal, Textarea, TextInput } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useQueryClient } from "@tanstack/react-query";
-import { CircleX } from "lucide-react";
 import { useEffect, useRef, useState, type FormEvent, type ReactNode, type RefObject } from "react";
 import { Problem, type Change } from "../api";
-import { differences } from "../changes";
-import { ago } from "../format";
 import { sentence } from "../words";
+import { useNameOf } from "./author";
+import { Conflict, type FromTo, type Standing } from "./edit-conflict";
 import "./edit-dialog.css";
 import { newId } from "../ids";
 
@@ -41,7 +40,11 @@ type Edit<Answer> = {
   beside?: ReactNode;
   /** The ETag of what the form began with, and how it is read again. */
   tag?: string | undefined;
-  reread?: () => Promise<string | undefined>;
+  reread?: () => Promise<string | undefined | Standing>;
+  /** What is edited, as others' changes of it are told: "this budget". */
+  of?: string;
+  /** From what to what they changed it; by default each fact that differs. */
+  fromTo?: FromTo;
   /** How a change that somebody else made meanwhile is told, and the button that saves over it; null: as any is. */
   overwrites?: (changes: readonly Change[]) => { told: string; save: string } | null;
   /** The field that a conflict names, where it is not If-Match: then its own words tell what was changed. */
@@ -64,9 +67,11 @@ const TRIED_AFTER_MS = 350;
 export function EditDialog<Answer>(edit: Edit<Answer>) {
   const phone = useMediaQuery("(width < 640px)") ?? false;
   const queries = useQueryClient();
+  const nameOf = useNameOf();
   const [reason, setReason] = useState("");
   const [name, setName] = useState("");
-  const [tag, setTag] = useState(edit.tag);
+  const [standing, setStanding] = useState<Standing>({ tag: edit.tag });
+  const { tag } = standing;
   const [conflict, setConflict] = useState<Problem | null>(null);
   const [refused, setRefused] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
@@ -94,7 +99,8 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
       saving.current = false;
       const told = error instanceof Problem ? error : new Problem(0, String(error));
       if (told.status === 409 && told.field === (edit.conflictOn ?? "if-match")) {
-        setTag(await edit.reread?.().catch(() => undefined));
+        const now = await edit.reread?.().catch(() => undefined);
+        setStanding(typeof now === "object" ? now : { tag: now });
         setConflict(told);
       } else setRefused(told);
     } finally {
@@ -103,12 +109,13 @@ export function EditDialog<Answer>(edit: Edit<Answer>) {
   };
   const stays = shown !== null && edit.stays === true;
   const meanwhile = conflict && edit.overwrites?.(conflict.changes);
+  const take = standing.take && { label: standing.take.label, fill: () => { standing.take?.fill(); setConflict(null); } };
   const lost = problem && !known(problem.field, edit) ? problem : null;
   return (
     <Modal opened onClose={edit.onClose} title={shown ? (edit.savedTitle ?? edit.title) : edit.title} size={edit.size ?? 480} fullScreen={phone} closeOnClickOutside={false} closeOnEscape={!stays} withCloseButton={!stays}>
       {shown ? <div className="edit"><div>{shown}</div><div className="edit-foot">{edit.beside}<Button onClick={edit.onClose} data-autofocus>{edit.closes ?? "Done"}</Button></div></div> : (
         <form className="edit" onSubmit={(event) => void save(event)} noValidate>
-          {conflict && <Conflict changes={conflict.changes} told={meanwhile?.told} otherwise={edit.conflictOn ? sentence(conflict.detail) : undefined} />}
+          {conflict && <Conflict nameOf={nameOf} changes={conflict.changes} of={edit.of} fromTo={edit.fromTo} told={meanwhile?.told} otherwise={edit.conflictOn ? sentence(conflict.detail) : undefined} take={take} />}
           {edit.children?.(errorOf)}
           {lost && <p role="alert" className="edit-refused">{sentence(lost.detail)}</p>}
           {trial.answer !== null && !refused && <div aria-live="polite">{edit.preview?.(trial.answer)}</div>}
@@ -171,23 +178,4 @@ function useKeyOf(typed: string): string {
   const [key, setKey] = useState(() => newId());
   useEffect(() => setKey(newId()), [typed]);
   return key;
-}
-
-type Meanwhile = { changes: readonly Change[]; told: string | undefined; otherwise: string | undefined };
-
-function Conflict({ changes, told: meanwhile, otherwise = "Somebody changed this meanwhile." }: Meanwhile) {
-  return (
-    <div role="alert" className="edit-conflict">
-      <CircleX size={16} aria-hidden />
-      <div>
-        <b>Not saved.</b> {meanwhile ?? (changes.map((each) => told(each)).join(" ") || otherwise)} What you typed is kept{meanwhile ? "." : ": look at it again, then save."}
-      </div>
-    </div>
-  );
-}
-
-function told({ author, at, action, before, after }: Change): string {
-  const when = at ? ` ${ago(at)}` : "";
-  const what = differences(before, after);
-  return `${author || "Somebody"} changed this${when} (${what || action || "an edit"}).`;
 }

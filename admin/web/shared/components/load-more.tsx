@@ -20,7 +20,7 @@ export function usePages<Item>(key: readonly unknown[], ask: (after: string) => 
     retry: false,
   });
   const more: More = { has: asked.hasNextPage, busy: asked.isFetchingNextPage, load: () => void asked.fetchNextPage() };
-  return { items: asked.data, error: asked.error, loading: asked.isLoading, updatedAt: asked.dataUpdatedAt, more };
+  return { items: asked.data, error: asked.error, loading: asked.isLoading, updatedAt: asked.dataUpdatedAt, more, asked };
 }
 
 export type More = { has: boolean; busy: boolean; load: () => void };

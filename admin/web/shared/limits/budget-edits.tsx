@@ -3,6 +3,7 @@
 import { NativeSelect, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { api, answered, type Schemas } from "../api";
+import type { FromTo, Standing } from "../components/edit-conflict";
 import { EditDialog, terms } from "../components/edit-dialog";
 import { money, nanoOf } from "../format";
 import { BudgetLastMonth } from "./last-month";
@@ -31,7 +32,16 @@ export function SetBudget({ tenant, began, onClose }: { tenant: string; began?: 
   const nano = nanoOf(amount);
   const thresholds = percentsOf(tell);
   const given = { limit: { nano: nano ?? "0", currency: "USD" as const }, period, scope, of: scope === "tenant" ? "" : whose.trim(), soft: kind === "soft", thresholds: thresholds ?? [] };
-  const reread = async () => (await answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path: { tenant }, query: { limit: 1000 } } }))).items.find((each) => same(each, began))?.budget;
+  const reread = async (): Promise<Standing> => {
+    const now = (await answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path: { tenant }, query: { limit: 1000 } } }))).items.find((each) => same(each, began));
+    if (!now) return { tag: undefined };
+    const fill = () => {
+      setAmount(asTyped(now.limit));
+      setKind(now.kind);
+      setTell(now.thresholds.join(", "));
+    };
+    return { tag: now.budget, take: { label: `Take ${money(now.limit)}`, fill } };
+  };
   return (
     <EditDialog
       title={began ? `Budget: ${headOf(began)}` : `Add a budget of ${tenant}`}
@@ -39,6 +49,8 @@ export function SetBudget({ tenant, began, onClose }: { tenant: string; began?: 
       onClose={onClose}
       tag={began?.budget}
       conflictOn="seen"
+      of="this budget"
+      fromTo={fromTo}
       reread={reread}
       typed={nano && thresholds ? JSON.stringify(given) : ""}
       send={(how) => answered(api.POST("/api/tenants/{tenant}/budgets", { params: { path: { tenant }, ...terms({ ...how, tag: undefined }) }, body: { ...given, ...(how.tag ? { seen: how.tag } : {}), reason: how.reason } }))}
@@ -82,6 +94,12 @@ function NowLeft({ would, before }: { would: Schemas["BudgetFor"]; before: strin
   const gone = would.exhausted ? `, gone on about ${day(would.exhausted)}${before ? ` instead of ${day(before)}` : ""}` : "";
   return <p className="soft">{after}{money({ ...would.limit, nano: String(left) })} would be left{gone}.</p>;
 }
+
+/** From 6,000.00 to 6,500.00. */
+const fromTo: FromTo = (before, after) => {
+  const [was, now] = [before["limit"], after["limit"]].map((limit) => nanoOf(String(limit ?? "")));
+  return was && now ? `from ${money({ nano: was, currency: "USD" })} to ${money({ nano: now, currency: "USD" })}` : "";
+};
 
 /** An amount as one types it: two digits, or as many as it has. */
 export const asTyped = (amount: Budget["limit"]) => money(amount, 9).replaceAll(",", "").replace(/0{1,7}$/, "");

@@ -3,6 +3,7 @@
 import { NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import type { FromTo } from "../components/edit-conflict";
 import { EditDialog, terms } from "../components/edit-dialog";
 import { Facts } from "../components/facts";
 import { api, answered, answeredWithTag, type Schemas } from "../api";
@@ -21,7 +22,11 @@ export function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: L
   const reread = async () => {
     const now = await successorOf(tenant, began);
     setBegan(now);
-    return (await readLimit(tenant, now.limit_id)).tag;
+    const fill = () => {
+      setUnits(String(now.limit));
+      setMode(now.mode);
+    };
+    return { tag: (await readLimit(tenant, now.limit_id)).tag, take: { label: `Take ${count(now.limit)}`, fill } };
   };
   const [name, unit] = dimensionOf(began.dimension);
   const given = whole(units);
@@ -34,6 +39,8 @@ export function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: L
       onClose={onClose}
       tag={known.tag}
       reread={reread}
+      of="this limit"
+      fromTo={fromTo}
       typed={changed && given !== null ? JSON.stringify({ limit: given, mode }) : ""}
       send={(how) => answered(api.PATCH("/api/tenants/{tenant}/limits/{limit_id}", { params: { path, ...terms(how) }, body: { limit: given ?? 0, mode, reason: how.reason } }))}
       preview={(would) => (
@@ -53,6 +60,13 @@ export function EditLimit({ tenant, limit, onClose }: { tenant: string; limit: L
     </EditDialog>
   );
 }
+
+/** From 8 to 12, and the mode where it is another one. */
+const fromTo: FromTo = (before, after) => {
+  const limits = [before, after].map((row) => (typeof row["limit_units"] === "number" ? row["limit_units"] : null));
+  const modes = before["mode"] === after["mode"] ? "" : `, ${String(before["mode"])} → ${String(after["mode"])}`;
+  return limits.includes(null) || limits[0] === limits[1] ? "" : `from ${count(limits[0])} to ${count(limits[1])}${modes}`;
+};
 
 const readLimit = (tenant: string, id: string) => answeredWithTag(api.GET("/api/tenants/{tenant}/limits/{limit_id}", { params: { path: { tenant, limit_id: id } } }));
 

@@ -33,16 +33,17 @@ export function useLiveRequests(filter: RequestsFilter, wanted: boolean, limit: 
   const { may } = useSession();
   const enabled = wanted && may("requests.list") && !leavesOutLive(filter).length;
   const where = filter.pool ? { pool: filter.pool } : { all_pools: true };
-  const { data, error, isLoading, dataUpdatedAt } = useQuery<LiveList, Problem>({
+  const asked = useQuery<LiveList, Problem>({
     queryKey: ["requests", "live", filter.pool ?? null, filter.tenant ?? null, limit],
     queryFn: () => answered(api.GET("/api/requests", { params: { query: { limit, ...where, ...(filter.tenant ? { tenant: filter.tenant } : {}) } } })),
     enabled,
     refetchInterval: LIVE_MS,
     retry: false,
   });
+  const { data, error, isLoading, dataUpdatedAt } = asked;
   const items = data?.items ?? [];
   const rows = items.filter((row) => !filter.model || row.model === filter.model).sort((one, other) => other.accepted_ms - one.accepted_ms);
-  return { enabled, rows, nowMs: data?.now_ms ?? 0, more: items.length >= limit, problem: error, loading: enabled && isLoading, updatedAt: dataUpdatedAt };
+  return { enabled, rows, nowMs: data?.now_ms ?? 0, more: items.length >= limit, problem: error, loading: enabled && isLoading, updatedAt: dataUpdatedAt, asked };
 }
 
 /** Pages of requests that ended, the last first. */

@@ -4,10 +4,10 @@
 import { Button } from "@mantine/core";
 import { useState, type ComponentType, type ReactNode } from "react";
 import { LoadMore } from "../components/load-more";
+import { Failed, useFailure } from "../components/unanswered";
 import { count } from "../format";
 import { useFreshness } from "../freshness";
 import { useSession } from "../session";
-import { sentence } from "../words";
 import { LIVE_MAX, useEndedRequests, useLiveRequests, usePools, useRefusedSends, type EndedRow } from "./data";
 import { isFiltered, isWhose, leavesOutLive, type ListState, type RequestsFilter } from "./filter";
 import { beside, RequestFilters } from "./filters";
@@ -41,7 +41,8 @@ export function RequestsList({ filter, change, clear, ...place }: Props) {
   const [endedRows, refusedRows] = [ended.items ?? [], refused.items ?? []];
   const over = new Set(endedRows.map((row) => `${row.tenant} ${row.id}`));
   const running = state === "refused" ? [] : live.rows.filter((row) => isWhose(row, filter) && !over.has(`${row.tenant} ${row.id}`));
-  const problem = pages.error ?? live.problem;
+  const [ofPages, ofLive] = [useFailure(pages.asked), useFailure(live.asked)];
+  const problem = ofPages ?? pages.error ?? ofLive ?? live.problem;
   const shown = state === "refused" ? refusedRows.length : running.length + (state === "live" ? 0 : endedRows.length);
   const loading = (state === "live" ? live.loading : pages.loading) && !problem;
   const more = state === "live" ? { has: live.more && limit < LISTED_MAX, busy: false, load: () => setLimit((was) => Math.min(LISTED_MAX, was * 4)) } : pages.more;
@@ -52,7 +53,7 @@ export function RequestsList({ filter, change, clear, ...place }: Props) {
         <RequestFilters filter={{ ...filter, ...(state === "all" ? {} : { state }) }} states={states} pools={pools ?? []} projects={place.own} problem={problem} change={change} />
         <p className="requests-count soft tabular" role="status">{loading || problem ? "" : countText(shown, more.has, state, endedRows)}</p>
       </div>
-      {problem && !beside(problem.field) && <p className="requests-note bad" role="alert">{sentence(problem.detail)}</p>}
+      {problem && !beside(problem.field) && <div className="requests-note"><Failed problem={problem} ask={() => void Promise.all([pages.asked.refetch(), live.asked.refetch()])} /></div>}
       {left.length > 0 && <p className="requests-note soft">Requests that run are left out: their {left.map((name) => LEFT[name]).join(" and ")} is known once they end.</p>}
       {state === "all" && live.more && <p className="requests-note soft">More run than are shown here: “Live” shows them all.</p>}
       <div className={stale ? "stale" : ""}>

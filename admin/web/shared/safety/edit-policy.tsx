@@ -4,6 +4,7 @@ import { Button, NativeSelect, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { useState } from "react";
+import type { FromTo, Standing } from "../components/edit-conflict";
 import { EditDialog } from "../components/edit-dialog";
 import { api, answered, type Schemas } from "../api";
 import { ago } from "../format";
@@ -28,7 +29,7 @@ export function EditPolicy({ tenant, title, floor, onClose }: Asked) {
 const NO_FLOOR: Floor = new Map();
 
 function Form({ tenant, title, floor, began: given, onClose }: Asked & { floor: Floor; began: Shown }) {
-  const [began] = useState(given); // as it was when the dialog opened
+  const [began, setBegan] = useState(given); // as it was when the dialog opened, or was taken again
   const [rules, setRules] = useState(() => rulesOf(began.document));
   const [tried, setTried] = useState(false);
   const document = documentOf(rules);
@@ -39,6 +40,14 @@ function Form({ tenant, title, floor, began: given, onClose }: Asked & { floor: 
     setTried(false);
     setRules([...rules, { id: Math.max(-1, ...rules.map((rule) => rule.id)) + 1, kind, name: "", action: null, prompt: null, text: "", rest: {} }]);
   };
+  const reread = async (): Promise<Standing> => {
+    const now = await read(tenant);
+    const fill = () => {
+      setBegan(now);
+      setRules(rulesOf(now.document));
+    };
+    return { tag: String(now.base), take: { label: `Take version ${now.base}`, fill } };
+  };
   return (
     <EditDialog
       title={title}
@@ -46,7 +55,9 @@ function Form({ tenant, title, floor, began: given, onClose }: Asked & { floor: 
       onClose={onClose}
       tag={String(began.base)}
       conflictOn="base"
-      reread={async () => String((await read(tenant)).base)}
+      reread={reread}
+      of="these rules"
+      fromTo={fromTo}
       typed={changed && !lacks.length ? JSON.stringify({ document }) : ""}
       send={({ dryRun, reason, tag, key }) => answered(api.PUT("/api/safety/policy", { params: { query: { dry_run: dryRun }, header: { "Idempotency-Key": key } }, body: { tenant, document, ...(tag ? { base: Number(tag) } : {}), reason } }))}
       preview={(would) => <Would change={would.change} />}
@@ -63,6 +74,9 @@ function Form({ tenant, title, floor, began: given, onClose }: Asked & { floor: 
     </EditDialog>
   );
 }
+
+/** From version 3 to version 4. */
+const fromTo: FromTo = (before, after) => `from ${before["version"] ? `version ${before["version"]}` : "no rules"} to version ${after["version"]}`;
 
 function madeBy({ version, state }: Shown): string {
   if (!version || state !== "set") return "It has no rules of its own yet.";

@@ -7,6 +7,7 @@ import { useState, type ReactNode } from "react";
 import { api, answered, type Problem, type Schemas } from "../../../shared/api";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { count } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
@@ -26,11 +27,12 @@ export function SentByMail() {
   const { may } = useSession();
   const zone = useZone().name;
   const [leaving, setLeaving] = useState<Schedule | null>(null);
-  const schedules = useQuery({
+  const asked = useQuery({
     queryKey: ["chargeback-schedules", id],
     queryFn: () => answered(api.GET("/api/tenants/{tenant}/chargeback/schedules", { params: { path: { tenant: id } } })),
     retry: false,
-  }).data?.items;
+  });
+  const schedules = asked.data?.items;
   const columns: Column<Schedule>[] = [
     { title: "Report", cell: (each) => <b>{nameOf(each)}</b> },
     { title: "When", cell: ({ every }) => WHEN[every] },
@@ -40,7 +42,7 @@ export function SentByMail() {
   ];
   return (
     <Section title="Sent by mail" note="The mail holds a link behind sign-in, no numbers.">
-      {schedules === undefined ? <span className="skeleton" /> : schedules.length === 0 ? <p className="soft">No report is sent by mail.</p> : <DataTable label="Sent by mail" columns={columns} rows={schedules} keyOf={({ schedule }) => schedule} />}
+      {schedules === undefined ? <Unanswered asked={asked} /> : schedules.length === 0 ? <p className="soft">No report is sent by mail.</p> : <DataTable label="Sent by mail" columns={columns} rows={schedules} keyOf={({ schedule }) => schedule} />}
       {leaving && <Stop of={leaving} onClose={() => setLeaving(null)} />}
     </Section>
   );

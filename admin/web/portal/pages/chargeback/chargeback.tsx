@@ -7,11 +7,12 @@ import { useState } from "react";
 import { api, answered, type Problem, type Schemas } from "../../../shared/api";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Section } from "../../../shared/components/section";
+import { Unanswered, type Question } from "../../../shared/components/unanswered";
 import { money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
+import { OldFigures } from "../../old-figures";
 import { useZone } from "../../../shared/zone";
-import { zonedClock, zonedDay } from "../../../shared/zoned";
-import { sentence } from "../../../shared/words";
+import { zonedDay } from "../../../shared/zoned";
 import { useTenant } from "../../tenant";
 import { MailDialog, SentByMail } from "./by-mail";
 import { ExportDialog } from "./export";
@@ -29,22 +30,25 @@ export function ChargebackPage() {
   const { id } = useTenant();
   const search = route.useSearch();
   const { may } = useSession();
-  const tags = useTags();
+  const tagsAsked = useTags();
+  const tags = tagsAsked.data?.items;
   const [open, setOpen] = useState<"export" | "mail" | null>(null);
   const path = { tenant: id };
-  const { data: report, error, dataUpdatedAt } = useQuery<Report, Problem>({
+  const asked = useQuery<Report, Problem>({
     queryKey: ["chargeback", id, search],
     queryFn: () => answered(api.GET("/api/tenants/{tenant}/chargeback", { params: { path, query: search } })),
     placeholderData: keepPreviousData,
     refetchInterval: SLOWLY,
     retry: false,
   });
-  const months = useQuery({
+  const report = asked.data;
+  const monthsAsked = useQuery({
     queryKey: ["chargeback-months", id],
     queryFn: () => answered(api.GET("/api/tenants/{tenant}/chargeback/months", { params: { path } })),
     refetchInterval: SLOWLY,
     retry: false,
-  }).data?.items;
+  });
+  const months = monthsAsked.data?.items;
   return (
     <>
       <div className="report-head">
@@ -52,17 +56,17 @@ export function ChargebackPage() {
         <span className="report-actions">{report && may("chargeback.schedule") && <Button variant="default" onClick={() => setOpen("mail")}>Send by mail</Button>}{report && may("chargeback.export") && <Button onClick={() => setOpen("export")}>Export</Button>}</span>
       </div>
       <p className="meta">{report ? <>Amounts in USD. Days are those of {report.time_zone}.{stateOf(report)}</> : "Amounts in USD."}</p>
+      <OldFigures />
       <Section title="Report" note="Rows and columns are any two of what usage is of; tags are keys your requests may carry.">
         <Choices report={report} months={months ?? []} tags={[...new Set(tags?.map(({ key }) => key))]} />
-        {error && <p role="alert" className="bad report-refused">{sentence(error.detail)}{report && ` The figures are those of ${zonedClock(new Date(dataUpdatedAt), report.time_zone)}.`}</p>}
         {report?.lacks && <p className="soft">The month was closed without: {report.lacks}</p>}
-        {report ? <Shown report={report} /> : !error && <Loading />}
+        {report ? <Shown report={report} /> : <Unanswered asked={asked} loading={<Loading />} />}
       </Section>
       <div className="report-beside">
         {may("chargeback.schedules") && <SentByMail />}
-        <Months months={months} />
+        <Months months={months} asked={monthsAsked} />
       </div>
-      {may("tags.list") && <Tags tags={tags} />}
+      {may("tags.list") && <Tags asked={tagsAsked} />}
       {open === "mail" && report && <MailDialog report={report} onClose={() => setOpen(null)} />}
       {open === "export" && report && <ExportDialog report={report} asOf={search.as_of} onClose={() => setOpen(null)} />}
     </>
@@ -123,7 +127,7 @@ function withoutEmpty(given: Partial<Record<keyof ReportSearch, string | undefin
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value)) as ReportSearch;
 }
 
-function Months({ months }: { months: readonly Month[] | undefined }) {
+function Months({ months, asked }: { months: readonly Month[] | undefined; asked: Question }) {
   const zone = useZone().name;
   const { may } = useSession();
   const navigate = route.useNavigate();
@@ -135,7 +139,7 @@ function Months({ months }: { months: readonly Month[] | undefined }) {
   ];
   return (
     <Section title="Months" note="A closed month does not change; what comes late is billed in the next one and names its own day.">
-      {months ? <DataTable label="Months" columns={columns} rows={months} keyOf={({ month }) => month} /> : <span className="skeleton" />}
+      {months ? <DataTable label="Months" columns={columns} rows={months} keyOf={({ month }) => month} /> : <Unanswered asked={asked} />}
     </Section>
   );
 }

@@ -7,6 +7,7 @@ import { api, answered, type Schemas } from "../../../shared/api";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { useSession } from "../../../shared/session";
 import { useTimes } from "../../../shared/zone";
 import { useTenant } from "../../tenant";
@@ -14,16 +15,17 @@ import { useTenant } from "../../tenant";
 export type Tag = Schemas["TagFacts"];
 
 /** All tags of the tenant that were ever declared. */
-export function useTags(): readonly Tag[] | undefined {
+export function useTags() {
   const { id } = useTenant();
   return useQuery({
     queryKey: ["tags", id],
     queryFn: () => answered(api.GET("/api/tenants/{tenant}/tags", { params: { path: { tenant: id } } })),
     retry: false,
-  }).data?.items;
+  });
 }
 
-export function Tags({ tags }: { tags: readonly Tag[] | undefined }) {
+export function Tags({ asked }: { asked: ReturnType<typeof useTags> }) {
+  const tags: readonly Tag[] | undefined = asked.data?.items;
   const { may } = useSession();
   const at = useTimes();
   const [declaring, setDeclaring] = useState(false);
@@ -38,7 +40,7 @@ export function Tags({ tags }: { tags: readonly Tag[] | undefined }) {
   const declare = may("tags.declare") && <Button variant="default" size="xs" onClick={() => setDeclaring(true)}>Declare a tag…</Button>;
   return (
     <Section title="Tags" note="Keys your requests may carry in their metadata. What ended before a key was declared is not tagged." end={declare}>
-      {tags === undefined ? <span className="skeleton" /> : tags.length === 0 ? <p className="soft">No key is declared.</p> : <DataTable label="Tags" columns={columns} rows={tags} keyOf={(tag) => `${tag.key} ${tag.since}`} />}
+      {tags === undefined ? <Unanswered asked={asked} /> : tags.length === 0 ? <p className="soft">No key is declared.</p> : <DataTable label="Tags" columns={columns} rows={tags} keyOf={(tag) => `${tag.key} ${tag.since}`} />}
       {declaring && <Declare onClose={() => setDeclaring(false)} />}
       {leaving && <Withdraw tag={leaving} onClose={() => setLeaving(null)} />}
     </Section>

@@ -29,12 +29,15 @@ export const STATES: Record<Charge["state"], [title: string, detail: string]> = 
   refused: ["Costs nothing", "It was refused. A refused request costs nothing."],
 };
 
+const dates = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
+const whole = new Intl.NumberFormat("en");
+
 /** "12 November 2026, 10:41:07. Ended by itself (stop). Booked to the ledger 1.1 s after the answer." */
 export function endedText(booked: Booked, zone: string): string {
   const at = (name: string) => booked.steps.find((step) => step.name === name)?.at_ms ?? 0;
   const [ended, posted] = [at("ended"), at("booked")];
   const [day, time] = dayAndTime(ended, zone);
-  const date = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" }).format(new Date(`${day}T00:00:00Z`));
+  const date = dates.format(new Date(`${day}T00:00:00Z`));
   const end = ENDED[booked.reason] ?? `Ended (${booked.reason})`;
   const code = booked.reason === "error" && booked.code ? ` (${booked.code})` : "";
   return `${date}, ${time}. ${end}${code}. Booked to the ledger ${lasting(Math.max(0, posted - ended) / 1000)} after the answer.`;
@@ -66,7 +69,7 @@ export const classOf = (meter: string) => CLASSES[meter] ?? meter;
 /** A price for a million, without zeros that say nothing: 0.180, at least three digits. */
 export function priceText(price: { nano: string }, each: boolean): string {
   const nano = each ? BigInt(price.nano) / 1_000_000n : BigInt(price.nano);
-  const [whole, part] = [nano / 1_000_000_000n, (nano % 1_000_000_000n).toString().padStart(9, "0")];
+  const [units, part] = [nano / 1_000_000_000n, (nano % 1_000_000_000n).toString().padStart(9, "0")];
   const shown = part.replace(/0+$/, "").padEnd(3, "0");
-  return `${new Intl.NumberFormat("en").format(whole)}.${shown}`;
+  return `${whole.format(units)}.${shown}`;
 }

@@ -5,32 +5,33 @@ import { Link } from "@tanstack/react-router";
 import { answered, api, type Problem, type Schemas } from "../../../shared/api";
 import { Exact } from "../../../shared/components/exact";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { count } from "../../../shared/format";
 import { shortId } from "../../../shared/requests/filter";
 import { dayAndTime } from "../../../shared/zoned";
 import { useSession } from "../../../shared/session";
-import { sentence } from "../../../shared/words";
 import { FACET_WORDS, nextShown, type ChargeFacet, type ExplainSearch } from "./search";
 import type { Day } from "./words";
 
 type Found = Schemas["DearestRequests"];
 type Request = Schemas["DearRequestFacts"];
 const FIRST = 8;
+const LOADING = <span className="skeleton explain-rows" role="status" aria-label="Loading" />;
 
 export function Dearest({ tenant, day, search }: { tenant: string; day: Day; search: ExplainSearch }) {
   const { may } = useSession();
   const by = day.by as ChargeFacet;
   const limit = search.show ?? FIRST;
   const query = { day: day.time.name, by, limit, ...(search.of === undefined ? {} : { of: search.of }) };
-  const { data, error } = useQuery<Found, Problem>({
+  const asked = useQuery<Found, Problem>({
     queryKey: ["charges", "requests", tenant, query],
     queryFn: () => answered(api.GET("/api/tenants/{tenant}/charges/requests", { params: { path: { tenant }, query } })),
     placeholderData: keepPreviousData,
     retry: false,
     enabled: may("charges.requests"),
   });
-  if (error && !data) return <Section title="Request by request"><p className="bad" role="alert">{sentence(error.detail)}</p></Section>;
-  if (!data) return <Section title="Request by request"><span className="skeleton explain-rows" role="status" aria-label="Loading" /></Section>;
+  const { data } = asked;
+  if (!data) return <Section title="Request by request"><Unanswered asked={asked} loading={LOADING} /></Section>;
   const name = data.of === null ? "" : data.name || `Of no ${FACET_WORDS[by].one}`;
   const title = name ? `${name}, request by request` : "Request by request";
   const shown = data.items.length;

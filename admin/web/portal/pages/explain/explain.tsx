@@ -6,10 +6,11 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ChevronLeft, ChevronRight } from "lucide-react";
 import type { FormEvent } from "react";
 import { answered, api, type Problem } from "../../../shared/api";
+import { Failed, useFailure } from "../../../shared/components/unanswered";
 import { count } from "../../../shared/format";
 import { dayAndTime } from "../../../shared/zoned";
 import { useSession } from "../../../shared/session";
-import { sentence } from "../../../shared/words";
+import { OldFigures } from "../../old-figures";
 import { useTenant } from "../../tenant";
 import { CopyPlain } from "./copy-plain";
 import { Dearest } from "./dearest";
@@ -38,9 +39,12 @@ export function ExplainPage() {
   const search = useSearch({ from: "/explain" });
   const { id } = useTenant();
   const { may } = useSession();
-  const { data, error, isPlaceholderData } = useDay(id, search, may("charges.day"));
+  const asked = useDay(id, search, may("charges.day"));
+  const { data, isPlaceholderData } = asked;
+  const failure = useFailure(asked);
   if (!may("charges.day")) return <><h1 className="page-title">Explain a charge</h1><p className="lead">Your role sees what a request was charged, and not what a day cost.</p><OneRequest /></>;
-  if (!data) return error ? <NoDay problem={error} /> : <Loading />;
+  if (failure) return <NoDay problem={failure} ask={asked.refetch} />;
+  if (!data) return <Loading />;
   const month = isMonth(data);
   return (
     <div className={isPlaceholderData ? "stale" : ""} aria-busy={isPlaceholderData}>
@@ -53,6 +57,7 @@ export function ExplainPage() {
         <CopyPlain text={location.href} what="link" />
       </div>
       <p className="meta">Amounts in USD. {during(data, (iso) => dayAndTime(Date.parse(iso), data.time_zone)[1].slice(0, 5))}. {count(data.total.requests)} {data.total.requests === 1 ? "request" : "requests"}.{month && data.closed && " The month is closed: it does not change any more."}</p>
+      <OldFigures />
       <p className="lead">{lead(data).map(({ text, bold }, index) => (bold ? <b key={index}>{text}</b> : text))}</p>
       <DayGroups day={data} search={search} />
       {!month && <Dearest tenant={id} day={data} search={search} />}
@@ -104,11 +109,11 @@ function OneRequest() {
   );
 }
 
-function NoDay({ problem }: { problem: Problem }) {
+function NoDay({ problem, ask }: { problem: Problem; ask: () => unknown }) {
   return (
     <>
       <h1 className="page-title">Explain a charge</h1>
-      <p className="lead" role="alert">{sentence(problem.detail)}</p>
+      <div className="lead"><Failed problem={problem} ask={ask} /></div>
       <p className="note"><Link to="/explain">To yesterday</Link></p>
       <OneRequest />
     </>

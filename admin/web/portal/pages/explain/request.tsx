@@ -8,6 +8,7 @@ import { CopyButton } from "../../../shared/components/command";
 import { DataTable } from "../../../shared/components/data-table";
 import { Exact } from "../../../shared/components/exact";
 import { Section } from "../../../shared/components/section";
+import { Failed, useFailure } from "../../../shared/components/unanswered";
 import { count } from "../../../shared/format";
 import { LIVE_MS } from "../../../shared/live";
 import { shortId } from "../../../shared/requests/filter";
@@ -16,6 +17,7 @@ import { Waterfall } from "../../../shared/requests/waterfall";
 import { refusalWhy } from "../../../shared/requests/words";
 import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
+import { OldFigures } from "../../old-figures";
 import { useTenant } from "../../tenant";
 import { CopyPlain } from "./copy-plain";
 import { classOf, endedText, moment, monthText, priceText, STATES, zoneText, type Booked, type Charge } from "./charge-words";
@@ -37,9 +39,12 @@ export function RequestPage() {
   const { request } = useParams({ from: "/requests/$request" });
   const { id } = useTenant();
   const { may } = useSession();
-  const { data, error } = useCharge(id, request, may("charges.explain"));
+  const asked = useCharge(id, request, may("charges.explain"));
+  const { data } = asked;
+  const failure = useFailure(asked);
   if (!may("charges.explain")) return <Without title="One request" text="Your role may not open a request. An admin of your tenant can." />;
-  if (!data) return error ? <NotKnown problem={error} request={request} /> : <Loading />;
+  if (failure) return <NotKnown problem={failure} request={request} ask={asked.refetch} />;
+  if (!data) return <Loading />;
   const { booked, time_zone: zone } = data;
   const ended = booked?.steps.find((step) => step.name === "ended")?.at_ms ?? Date.now();
   return (
@@ -50,6 +55,7 @@ export function RequestPage() {
         <CopyPlain text={request} what="id" />
       </div>
       <p className="meta">Amounts in USD, exact to nine decimals. Times in {zoneText(zone, ended)}.</p>
+      <OldFigures />
       {booked ? <><p className="charge-amount" aria-label="Amount" role="group"><Exact amount={booked.amount} /></p><p className="soft">{endedText(booked, zone)}</p></> : <><p className="charge-amount charge-word">{STATES[data.state][0]}</p><p className="soft">{STATES[data.state][1]}</p></>}
       {data.unread && <p className="warn" role="status">{sentence(data.unread)}</p>}
       {booked && <Lines booked={booked} zone={zone} />}
@@ -212,9 +218,9 @@ function Refused({ charge }: { charge: Charge }) {
   );
 }
 
-function NotKnown({ problem, request }: { problem: Problem; request: string }) {
-  const unknown = problem.status === 404;
-  return <Without title={unknown ? "Nobody knows this request" : "It could not be read"} text={unknown ? `You have no request ${request}. It never came here, or it was refused long ago.` : sentence(problem.detail)} />;
+function NotKnown({ problem, request, ask }: { problem: Problem; request: string; ask: () => unknown }) {
+  if (problem.status === 404) return <Without title="Nobody knows this request" text={`You have no request ${request}. It never came here, or it was refused long ago.`} />;
+  return <><h1 className="page-title">It could not be read</h1><div className="lead"><Failed problem={problem} ask={ask} /></div><p className="note"><Link to="/explain">Explain another charge</Link></p></>;
 }
 
 function Without({ title, text }: { title: string; text: string }) {

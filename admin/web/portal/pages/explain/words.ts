@@ -9,10 +9,13 @@ export type Group = Schemas["ChargeGroup"];
 /** `bold`: it is the answer. */
 export type Said = { text: string; bold?: boolean };
 
-const formats = { weekday: { weekday: "long" }, month: { month: "long", year: "numeric" } } as const;
+const formats = {
+  weekday: new Intl.DateTimeFormat("en", { weekday: "long", timeZone: "UTC" }),
+  month: new Intl.DateTimeFormat("en", { month: "long", year: "numeric", timeZone: "UTC" }),
+};
 
 function written(date: string, what: keyof typeof formats): string {
-  return new Intl.DateTimeFormat("en", { ...formats[what], timeZone: "UTC" }).format(new Date(`${date.length === 7 ? `${date}-01` : date}T00:00:00Z`));
+  return formats[what].format(new Date(`${date.length === 7 ? `${date}-01` : date}T00:00:00Z`));
 }
 
 export const TIMES = new Set<string>(["hour", "day"]);

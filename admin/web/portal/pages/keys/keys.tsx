@@ -7,6 +7,7 @@ import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { api, answered } from "../../../shared/api";
 import { centsText, centsOf, count } from "../../../shared/format";
 import { CreateKey } from "../../../shared/api-keys/create-key";
@@ -17,10 +18,10 @@ import { RotateKey, Rotation } from "../../../shared/api-keys/rotate-key";
 import { useLive } from "../../../shared/live";
 import { useProjectNames } from "../../../shared/project-names";
 import { useSession } from "../../../shared/session";
-import { sentence } from "../../../shared/words";
 import { useZone } from "../../../shared/zone";
 import { zonedMinute } from "../../../shared/zoned";
 import { NameSearch } from "../../name-search";
+import { OldFigures } from "../../old-figures";
 import { ReadOnly } from "../../read-only";
 import { useTenant } from "../../tenant";
 import { endedKeys, endsSoon, keyRows, spentOf, summary, sumRows, unusedDays, unusedWords, usedWords, type KeyRow, type Row } from "./key-rows";
@@ -34,7 +35,7 @@ export function KeysPage() {
   const { id, name } = useTenant();
   const { may } = useSession();
   const [opened, setOpened] = useState<Opened | null>(null);
-  const { items, error, more } = usePages<Key>(["keys", id], (after) => answered(api.GET("/api/tenants/{tenant}/keys", { params: { path: { tenant: id }, query: { after, limit: 1000 } } })), 10_000);
+  const { items, more, asked } = usePages<Key>(["keys", id], (after) => answered(api.GET("/api/tenants/{tenant}/keys", { params: { path: { tenant: id }, query: { after, limit: 1000 } } })), 10_000);
   const spent = useSpent(id);
   const zone = useZone().name;
   const rows = items && keyRows(items, spent ?? null);
@@ -45,10 +46,11 @@ export function KeysPage() {
         <div><h1 className="page-title">Keys</h1><p className="soft">{may("usage.statement") ? "Amounts in USD, this month. " : ""}Times are those of {zone}. {idle}</p></div>
         {may("keys.create") && <Button onClick={() => setOpened({ what: "create" })}>New key</Button>}
       </header>
+      <OldFigures />
       <ReadOnly operation="keys.create" what="make, rotate or delete keys" />
       <Section title="All keys">
         <p className="note">Only a hash is kept of each: a lost key is rotated, not shown again.</p>
-        {rows ? <KeyTable rows={rows} spent={spent} zone={zone} onOpen={setOpened} /> : error ? <p className="bad">{sentence(error.detail)}</p> : <span className="skeleton" />}
+        {rows ? <KeyTable rows={rows} spent={spent} zone={zone} onOpen={setOpened} /> : <Unanswered asked={asked} />}
         <LoadMore more={more} what="keys" />
       </Section>
       {items && <Ended keys={endedKeys(items)} zone={zone} />}

@@ -7,6 +7,7 @@ import { DataTable, type Column } from "../../../shared/components/data-table";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
+import { Failed, Unanswered, useFailure } from "../../../shared/components/unanswered";
 import { api, answered, Problem, type Schemas } from "../../../shared/api";
 import { count, money } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
@@ -61,7 +62,7 @@ function Targets({ tenant }: { tenant: string }) {
   ];
   return (
     <Section title="Alerts" note="Each threshold is told once, to all of these." end={edits && <button type="button" className="link" onClick={() => setOpened("add")}>Add where…</button>}>
-      {!rows ? <span className="skeleton" /> : rows.length ? <DataTable label="Where alerts go" columns={columns} rows={rows} keyOf={(row) => row.target} /> : <p className="soft">Nowhere yet: add where you want to be told when a budget nears its end.</p>}
+      {!rows ? <Unanswered asked={asked} /> : rows.length ? <DataTable label="Where alerts go" columns={columns} rows={rows} keyOf={(row) => row.target} /> : <p className="soft">Nowhere yet: add where you want to be told when a budget nears its end.</p>}
       <p role="status" className="note">{told}</p>
       {opened === "add" && <AddTarget tenant={tenant} onClose={() => setOpened(null)} />}
       {opened !== null && opened !== "add" && <RemoveTarget tenant={tenant} target={opened} onClose={() => setOpened(null)} />}
@@ -118,7 +119,9 @@ const reachedColumns = (at: Times): Column<Reached>[] => [
 
 function WasReached({ tenant, named }: { tenant: string; named: Named }) {
   const at = useTimes();
-  const { items, more } = usePages<Reached>(["alerts", tenant], (after) => answered(api.GET("/api/tenants/{tenant}/alerts", { params: { path: { tenant }, query: { after, limit: 10 } } })));
+  const { items, more, asked } = usePages<Reached>(["alerts", tenant], (after) => answered(api.GET("/api/tenants/{tenant}/alerts", { params: { path: { tenant }, query: { after, limit: 10 } } })));
+  const failure = useFailure(asked);
+  if (failure) return <Section title="Thresholds that were reached"><Failed problem={failure} ask={asked.refetch} /></Section>;
   if (!items?.length) return null;
   return (
     <Section title="Thresholds that were reached" note="the newest first">

@@ -5,6 +5,7 @@ import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Meter } from "../../../shared/components/meter";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { api, answered } from "../../../shared/api";
 import { count, money } from "../../../shared/format";
 import { EndBudget, headOf, SetBudget } from "../../../shared/limits/budget-edits";
@@ -12,6 +13,7 @@ import { EditLimit, EndLimit, SetLimit } from "../../../shared/limits/limit-edit
 import { dimensionOf, ownerOf, shareOf, verdictOf, type Budget, type Limit } from "../../../shared/limits/limit-words";
 import { useLive } from "../../../shared/live";
 import { useSession } from "../../../shared/session";
+import { OldFigures } from "../../old-figures";
 import { useTimes } from "../../../shared/zone";
 import { ReadOnly } from "../../read-only";
 import { useTenant } from "../../tenant";
@@ -26,8 +28,9 @@ export function LimitsPage() {
   const [opened, setOpened] = useState<Opened | null>(null);
   const path = { tenant: id };
   const query = { limit: 1000 };
-  const limits = useLive(["limits", id], () => answered(api.GET("/api/tenants/{tenant}/limits", { params: { path, query } })), 5000).data?.items;
-  const budgets = useLive(["budgets", id], async () => (may("budgets.list") ? await answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path, query } })) : { items: [], next: null }), 5000).data?.items;
+  const limitsAsked = useLive(["limits", id], () => answered(api.GET("/api/tenants/{tenant}/limits", { params: { path, query } })), 5000);
+  const budgetsAsked = useLive(["budgets", id], async () => (may("budgets.list") ? await answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path, query } })) : { items: [], next: null }), 5000);
+  const [limits, budgets] = [limitsAsked.data?.items, budgetsAsked.data?.items];
   const named = useOwnerNames(id);
   const at = useTimes();
   const lead = facts && limits && budgets ? verdictOf(facts, named(limits) ?? [], named(budgets) ?? [], at).text : "";
@@ -42,15 +45,16 @@ export function LimitsPage() {
         </span>
       </div>
       <p className="meta">Amounts in USD.{facts ? ` Times and months are those of ${facts.time_zone}.` : ""}</p>
-      <p className="lead">{lead || <span className="skeleton" />}</p>
+      {lead ? <p className="lead">{lead}</p> : <div className="lead"><Unanswered asked={limits ? budgetsAsked : limitsAsked} /></div>}
+      <OldFigures />
       <ReadOnly operation="budgets.set" what="set budgets or limits" />
       {may("budgets.list") && (
         <Section title="Budgets" note="At a hard budget new requests get 402; answers under way are finished.">
-          {budgets?.length ? <DataTable label="Budgets" columns={budgetColumns(may("budgets.end"), setOpened)} rows={named(budgets) ?? []} keyOf={(each) => each.budget} /> : <p className="soft">No budget: only the wallet or your plan holds spending back.</p>}
+          {!budgets ? <Unanswered asked={budgetsAsked} /> : budgets.length ? <DataTable label="Budgets" columns={budgetColumns(may("budgets.end"), setOpened)} rows={named(budgets) ?? []} keyOf={(each) => each.budget} /> : <p className="soft">No budget: only the wallet or your plan holds spending back.</p>}
         </Section>
       )}
       <Section title="Limits" note="Yours may be lower than Parley’s, never higher. Use is of now.">
-        {limits?.length ? <DataTable label="Limits" columns={limitColumns(may("limits.end"), setOpened)} rows={named(limits) ?? []} keyOf={(each) => each.limit_id} /> : <p className="soft">No limit of your own. Those of your plan hold.</p>}
+        {!limits ? <Unanswered asked={limitsAsked} /> : limits.length ? <DataTable label="Limits" columns={limitColumns(may("limits.end"), setOpened)} rows={named(limits) ?? []} keyOf={(each) => each.limit_id} /> : <p className="soft">No limit of your own. Those of your plan hold.</p>}
       </Section>
       <Alerts tenant={id} named={named} />
       {opened?.what === "new-budget" && <SetBudget tenant={name} onClose={close} />}

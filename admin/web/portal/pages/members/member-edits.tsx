@@ -4,6 +4,7 @@ import { NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { CopyOnce } from "../../../shared/components/command";
+import type { FromTo, Standing } from "../../../shared/components/edit-conflict";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { api, answered, answeredWithTag } from "../../../shared/api";
 import { MEMBER_ROLES, roleName, roleSays, type MemberRole } from "../../roles";
@@ -47,7 +48,12 @@ export function ChangeRole({ member, onClose }: { member: Member; onClose: () =>
   const [role, setRole] = useState(member.role as MemberRole);
   const path = { person: member.person };
   const read = () => answeredWithTag(api.GET("/api/people/{person}", { params: { path } }));
-  const { data: known } = useQuery({ queryKey: ["member as they were", member.person], queryFn: read, staleTime: Infinity, gcTime: 0 });
+  const { data: known, refetch } = useQuery({ queryKey: ["member as they were", member.person], queryFn: read, staleTime: Infinity, gcTime: 0 });
+  const reread = async (): Promise<Standing> => {
+    const now = (await refetch()).data;
+    const fill = () => now && setRole(now.data.role as MemberRole);
+    return now ? { tag: now.tag, take: { label: `Take ${roleName(now.data.role)}`, fill } } : { tag: undefined };
+  };
   if (!known) return null;
   return (
     <EditDialog
@@ -55,7 +61,9 @@ export function ChangeRole({ member, onClose }: { member: Member; onClose: () =>
       save="Save"
       onClose={onClose}
       tag={known.tag}
-      reread={async () => (await read()).tag}
+      reread={reread}
+      of="this role"
+      fromTo={fromTo}
       typed={role !== known.data.role ? JSON.stringify({ role, person: member.person }) : ""}
       send={(how) => answered(api.PATCH("/api/people/{person}", { params: { path, ...terms(how) }, body: { role, reason: how.reason } }))}
       preview={() => <p>{roleName(known.data.role)} → {roleName(role)}. Their sessions end: they sign in again with the new role.</p>}
@@ -64,6 +72,9 @@ export function ChangeRole({ member, onClose }: { member: Member; onClose: () =>
     </EditDialog>
   );
 }
+
+/** From Viewer to Finance. */
+const fromTo: FromTo = (before, after) => (before["role"] && after["role"] && before["role"] !== after["role"] ? `from ${roleName(String(before["role"]))} to ${roleName(String(after["role"]))}` : "");
 
 export function Remove({ member, onClose }: { member: Member; onClose: () => void }) {
   return (

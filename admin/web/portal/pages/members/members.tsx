@@ -6,14 +6,15 @@ import { DataTable, type Column } from "../../../shared/components/data-table";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
+import { Unanswered, type Question } from "../../../shared/components/unanswered";
 import { StateShape } from "../../../shared/components/state";
 import { api, answered, type Schemas } from "../../../shared/api";
 import { count, NOBODY_KNOWS } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
-import { sentence } from "../../../shared/words";
 import { useZone } from "../../../shared/zone";
 import { zonedDay, zonedMinute } from "../../../shared/zoned";
 import { MEMBER_ROLES, roleName, roleSays } from "../../roles";
+import { OldFigures } from "../../old-figures";
 import { useTenant } from "../../tenant";
 import { ChangeRole, Invite, LetInAgain, Remove } from "./member-edits";
 
@@ -34,6 +35,7 @@ export function MembersPage() {
         <div><h1 className="page-title">Members</h1><p className="soft">{summary(members.items, members.more.has, invited.items, name)} Times are those of {zone}.</p></div>
         <Button onClick={() => setOpened({ what: "invite" })}>Invite</Button>
       </header>
+      <OldFigures />
       <Section title="Invitations" note="a link that works once, for 7 days">
         {invited.items?.length ? <DataTable label="Invitations" columns={invitationColumns(zone, setOpened)} rows={invited.items} keyOf={(each) => each.invitation} /> : <Known list={invited} none="Nobody is invited now." />}
         <LoadMore more={invited.more} what="invitations" />
@@ -61,9 +63,9 @@ function summary(members: Member[] | undefined, more: boolean, invited: Invitati
   return `${more ? "More than " : ""}${count(active)} ${active === 1 && !more ? "person signs" : "people sign"} in for ${tenant}; ${waiting}.`;
 }
 
-type List = { items: unknown[] | undefined; error: { detail: string } | null };
+type List = { items: unknown[] | undefined; asked: Question };
 
-const Known = ({ list, none }: { list: List; none: string }) => (list.items ? <p className="soft">{none}</p> : list.error ? <p className="bad">{sentence(list.error.detail)}</p> : <span className="skeleton" />);
+const Known = ({ list, none }: { list: List; none: string }) => (list.items ? <p className="soft">{none}</p> : <Unanswered asked={list.asked} />);
 
 const invitationColumns = (zone: string, onOpen: (opened: Opened) => void): Column<Invitation>[] => [
   { title: "E-mail", cell: (each) => <b><bdi>{each.email}</bdi></b> },

@@ -6,15 +6,16 @@ import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { StateShape } from "../../../shared/components/state";
 import { api, answered } from "../../../shared/api";
 import { NOBODY_KNOWS } from "../../../shared/format";
 import { CloseCostCenter, type CostCenter } from "../../../shared/projects/close-cost-center";
 import { CloseProject, CreateProject, type Project } from "../../../shared/projects/project-edits";
 import { useSession } from "../../../shared/session";
-import { sentence } from "../../../shared/words";
 import { zonedDay } from "../../../shared/zoned";
 import { NameSearch } from "../../name-search";
+import { OldFigures } from "../../old-figures";
 import { ReadOnly } from "../../read-only";
 import { useZone } from "../../../shared/zone";
 import { useTenant } from "../../tenant";
@@ -36,6 +37,7 @@ export function ProjectsPage() {
         <div><h1 className="page-title">Projects</h1><p className="soft">What a key uses is booked to its project, and paid by the project’s cost center. Days are those of {zone}.</p></div>
         {may("projects.create") && <Button onClick={() => setOpened({ what: "project" })}>New project</Button>}
       </header>
+      <OldFigures />
       <ReadOnly operation="projects.create" what="make, charge or close projects" />
       <ProjectList zone={zone} onOpen={setOpened} />
       <CostCenters zone={zone} onOpen={setOpened} />
@@ -53,7 +55,7 @@ function ProjectList({ zone, onOpen }: { zone: string; onOpen: (opened: Opened) 
   const { may } = useSession();
   const { name = "" } = route.useSearch();
   const navigate = route.useNavigate();
-  const { items, error, more } = usePages<Project>(["projects", id, name], (after) => answered(api.GET("/api/tenants/{tenant}/projects", { params: { path: { tenant: id }, query: { name, after } } })));
+  const { items, more, asked } = usePages<Project>(["projects", id, name], (after) => answered(api.GET("/api/tenants/{tenant}/projects", { params: { path: { tenant: id }, query: { name, after } } })));
   const columns: Column<Project>[] = [
     { title: "Project", cell: (project) => <b><bdi>{project.name}</bdi></b> },
     { title: "Cost center", cell: (project) => <bdi>{project.cost_center || NOBODY_KNOWS}</bdi> },
@@ -64,7 +66,7 @@ function ProjectList({ zone, onOpen }: { zone: string; onOpen: (opened: Opened) 
   return (
     <Section title="All projects">
       <NameSearch what="projects" value={name} onChange={(text) => void navigate({ search: (was) => projectSearchOf({ ...was, name: text }), replace: true })} />
-      {items ? (items.length ? <DataTable label="Projects" columns={columns} rows={items} keyOf={(project) => project.project} /> : <p className="soft">No project matches.</p>) : error ? <p className="bad">{sentence(error.detail)}</p> : <span className="skeleton" />}
+      {items ? (items.length ? <DataTable label="Projects" columns={columns} rows={items} keyOf={(project) => project.project} /> : <p className="soft">No project matches.</p>) : <Unanswered asked={asked} />}
       <LoadMore more={more} what="projects" />
     </Section>
   );
@@ -89,7 +91,7 @@ function CostCenters({ zone, onOpen }: { zone: string; onOpen: (opened: Opened) 
   const { may } = useSession();
   const { center = "" } = route.useSearch();
   const navigate = route.useNavigate();
-  const { items, error, more } = usePages<CostCenter>(["cost centers", id, center], (after) => answered(api.GET("/api/tenants/{tenant}/cost-centers", { params: { path: { tenant: id }, query: { name: center, after } } })));
+  const { items, more, asked } = usePages<CostCenter>(["cost centers", id, center], (after) => answered(api.GET("/api/tenants/{tenant}/cost-centers", { params: { path: { tenant: id }, query: { name: center, after } } })));
   const columns: Column<CostCenter>[] = [
     { title: "Code", cell: (row) => <b><bdi>{row.code}</bdi></b> },
     { title: "Name", phone: "end", cell: (row) => <bdi>{row.name || NOBODY_KNOWS}</bdi> },
@@ -103,7 +105,7 @@ function CostCenters({ zone, onOpen }: { zone: string; onOpen: (opened: Opened) 
   return (
     <Section title="Cost centers" note="by code" end={end}>
       {(center || more.has || (items?.length ?? 0) > 10) && <NameSearch what="cost centers" label="Code or name contains" value={center} onChange={(text) => void navigate({ search: (was) => projectSearchOf({ ...was, center: text }), replace: true })} />}
-      {items ? (items.length ? <DataTable label="Cost centers" columns={columns} rows={items} keyOf={(row) => row.cost_center} /> : <p className="soft">{center ? "No cost center matches." : "No cost center yet: what is used is the tenant’s own."}</p>) : error ? <p className="bad">{sentence(error.detail)}</p> : <span className="skeleton" />}
+      {items ? (items.length ? <DataTable label="Cost centers" columns={columns} rows={items} keyOf={(row) => row.cost_center} /> : <p className="soft">{center ? "No cost center matches." : "No cost center yet: what is used is the tenant’s own."}</p>) : <Unanswered asked={asked} />}
       <LoadMore more={more} what="cost centers" />
     </Section>
   );

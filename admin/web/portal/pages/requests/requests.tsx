@@ -8,6 +8,7 @@ import { answered, api } from "../../../shared/api";
 import { filterOf } from "../../../shared/requests/filter";
 import { RequestsList } from "../../../shared/requests/list";
 import { useSession } from "../../../shared/session";
+import { OldFigures } from "../../old-figures";
 import { useZone } from "../../../shared/zone";
 import { useTenant } from "../../tenant";
 
@@ -25,6 +26,7 @@ export function RequestsPage() {
     <>
       <h1 className="page-title">Requests</h1>
       <p className="meta">Times are those of {zone}. Rows tell who asked what of which model, never what was said.</p>
+      <OldFigures />
       <RequestsList filter={filter} change={change} clear={clear} Link={RequestLink} own={projects} zone={zone} first="A first one shows up here while it is answered." />
     </>
   );

@@ -7,12 +7,14 @@ import { useState, type ReactNode } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
+import { Unanswered, type Question } from "../../../shared/components/unanswered";
 import { api, answered, type Schemas } from "../../../shared/api";
 import { count } from "../../../shared/format";
 import { EditPolicy } from "../../../shared/safety/edit-policy";
 import type { Kind } from "../../../shared/safety/policy-rules";
 import { TryText } from "../../../shared/safety/try-text";
 import { useSession } from "../../../shared/session";
+import { OldFigures } from "../../old-figures";
 import { useTimes, useZone } from "../../../shared/zone";
 import { ReadOnly } from "../../read-only";
 import { useTenant } from "../../tenant";
@@ -26,8 +28,9 @@ export function SafetyPage() {
   const { may } = useSession();
   const [opened, setOpened] = useState<"try" | "edit" | "">("");
   const query = { tenant: id };
-  const held = useQuery({ queryKey: ["safety", id], queryFn: () => answered(api.GET("/api/safety/merged", { params: { query } })) }).data;
-  const stats = useQuery({ queryKey: ["safety found", id], queryFn: () => answered(api.GET("/api/safety/stats", { params: { query: { ...query, days: DAYS } } })), refetchInterval: 60_000 }).data;
+  const rulesAsked = useQuery({ queryKey: ["safety", id], queryFn: () => answered(api.GET("/api/safety/merged", { params: { query } })) });
+  const statsAsked = useQuery({ queryKey: ["safety found", id], queryFn: () => answered(api.GET("/api/safety/stats", { params: { query: { ...query, days: DAYS } } })), refetchInterval: 60_000 });
+  const [held, stats] = [rulesAsked.data, statsAsked.data];
   const rules = held && heldRules(held.document);
   return (
     <>
@@ -39,10 +42,11 @@ export function SafetyPage() {
         </span>
       </div>
       <p className="meta">Times are those of {zone}.</p>
-      <p className="lead">{rules ? leadOf(rules, stats?.items.map((each) => each.found) ?? []) : <span className="skeleton" />}</p>
+      {rules ? <p className="lead">{leadOf(rules, stats?.items.map((each) => each.found) ?? [])}</p> : <div className="lead"><Unanswered asked={rulesAsked} /></div>}
+      <OldFigures />
       <ReadOnly operation="safety.set" what="change rules" />
-      <Rules rules={rules} />
-      <WhatWasFound found={stats && foundBy(stats.items.map((each) => each.found))} />
+      <Rules rules={rules} asked={rulesAsked} />
+      <WhatWasFound found={stats && foundBy(stats.items.map((each) => each.found))} asked={statsAsked} />
       <Versions tenant={id} />
       {opened === "try" && <TryText tenant={id} onClose={() => setOpened("")} />}
       {opened === "edit" && <EditPolicy tenant={id} title="Your safety rules" floor={floorOf(rules ?? [])} onClose={() => setOpened("")} />}
@@ -60,10 +64,10 @@ const RULES: Column<Held>[] = [
 const KIND_WORDS: Record<Kind, string> = { detectors: "", patterns: "pattern", words: "words" };
 const does = (action: string | null | undefined): ReactNode => action ?? <span className="soft">–</span>;
 
-function Rules({ rules }: { rules: readonly Held[] | undefined }) {
+function Rules({ rules, asked }: { rules: readonly Held[] | undefined; asked: Question }) {
   return (
     <Section title="What is looked for?" note="Parley’s floor holds for everybody; yours can only be stricter.">
-      {!rules ? <span className="skeleton" /> : rules.length ? <DataTable label="Rules that hold" columns={RULES} rows={rules} keyOf={(rule) => `${rule.kind} ${rule.name}`} /> : <p className="soft">No rule: nothing is looked for in your texts.</p>}
+      {!rules ? <Unanswered asked={asked} /> : rules.length ? <DataTable label="Rules that hold" columns={RULES} rows={rules} keyOf={(rule) => `${rule.kind} ${rule.name}`} /> : <p className="soft">No rule: nothing is looked for in your texts.</p>}
     </Section>
   );
 }
@@ -76,10 +80,10 @@ const FOUND: Column<Found>[] = [
   { title: "Requests", number: true, cell: (row) => count(row.requests) },
 ];
 
-function WhatWasFound({ found }: { found: readonly Found[] | undefined }) {
+function WhatWasFound({ found, asked }: { found: readonly Found[] | undefined; asked: Question }) {
   return (
     <Section title="What was found?" note={`the last ${DAYS} days; no text is kept`}>
-      {!found ? <span className="skeleton" /> : found.length ? <DataTable label="What was found" columns={FOUND} rows={found} keyOf={(row) => `${row.category} ${row.of} ${row.action}`} /> : <p className="soft">Nothing in {DAYS} days.</p>}
+      {!found ? <Unanswered asked={asked} /> : found.length ? <DataTable label="What was found" columns={FOUND} rows={found} keyOf={(row) => `${row.category} ${row.of} ${row.action}`} /> : <p className="soft">Nothing in {DAYS} days.</p>}
     </Section>
   );
 }
@@ -96,10 +100,10 @@ const versionColumns = (at: ReturnType<typeof useTimes>): Column<Version>[] => [
 
 function Versions({ tenant }: { tenant: string }) {
   const at = useTimes();
-  const { items, more } = usePages<Version>(["safety versions", tenant], (after) => answered(api.GET("/api/safety/versions", { params: { query: { tenant, after, limit: 10 } } })));
+  const { items, more, asked } = usePages<Version>(["safety versions", tenant], (after) => answered(api.GET("/api/safety/versions", { params: { query: { tenant, after, limit: 10 } } })));
   return (
     <Section title="Who set your rules?" note="the newest first">
-      {!items ? <span className="skeleton" /> : items.length ? <DataTable label="Versions of your rules" columns={versionColumns(at)} rows={items} keyOf={(row) => String(row.version.version)} /> : <p className="soft">You have no rules of your own yet.</p>}
+      {!items ? <Unanswered asked={asked} /> : items.length ? <DataTable label="Versions of your rules" columns={versionColumns(at)} rows={items} keyOf={(row) => String(row.version.version)} /> : <p className="soft">You have no rules of your own yet.</p>}
       <LoadMore more={more} what="versions" />
     </Section>
   );

@@ -1,11 +1,11 @@
 // What reading input from the cache saved, by model.
 
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { answered, api, type Schemas } from "../../../shared/api";
 import { centsOf, centsText, changeText, roundingOf } from "../../../shared/cents";
 import { count, percent } from "../../../shared/format";
 import { useLive } from "../../../shared/live";
-import { sentence } from "../../../shared/words";
 import "./cache.css";
 
 type Cache = Schemas["SpendCache"];
@@ -15,8 +15,8 @@ const EVERY_MS = 30_000;
 
 export function CacheSection({ tenant, month }: { tenant: string; month?: string | undefined }) {
   const query = month ? { month } : {};
-  const { data, error } = useLive(["spend.cache", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/cache", { params: { path: { tenant }, query } })), EVERY_MS);
-  return <Section title="What did the cache save?">{data ? <Saved cache={data} /> : error ? <p className="bad" role="alert">{sentence(error.detail)}</p> : <span className="skeleton" />}</Section>;
+  const asked = useLive(["spend.cache", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/cache", { params: { path: { tenant }, query } })), EVERY_MS);
+  return <Section title="What did the cache save?">{asked.data ? <Saved cache={asked.data} /> : <Unanswered asked={asked} />}</Section>;
 }
 
 function Saved({ cache }: { cache: Cache }) {

@@ -2,13 +2,13 @@
 
 import { useState } from "react";
 import { Section } from "../../../shared/components/section";
+import { Failed, useFailure } from "../../../shared/components/unanswered";
 import { StackedBars } from "../../../shared/components/stacked-bars";
 import { Swatch, type Tone } from "../../../shared/components/bar-fills";
 import { answered, api, type Schemas } from "../../../shared/api";
 import { centsOf, centsText, changeText, roundingOf } from "../../../shared/cents";
 import { decimal, lasting, money, percent } from "../../../shared/format";
 import { useLive } from "../../../shared/live";
-import { sentence } from "../../../shared/words";
 import { useZone } from "../../../shared/zone";
 import { zonedDay } from "../../../shared/zoned";
 import { dayOf, monthName } from "./months";
@@ -22,8 +22,9 @@ const TONES: readonly Tone[] = [1, "idle"];
 /** A section a pool; nothing where the tenant has none of its own. */
 export function PoolsSections({ tenant, month }: { tenant: string; month?: string | undefined }) {
   const query = month ? { month } : {};
-  const { data, error } = useLive(["spend.pools", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/pools", { params: { path: { tenant }, query } })), EVERY_MS);
-  if (error && !data) return <Section title="What do our own pools cost while idle?"><p className="bad" role="alert">{sentence(error.detail)}</p></Section>;
+  const asked = useLive(["spend.pools", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/pools", { params: { path: { tenant }, query } })), EVERY_MS);
+  const [{ data }, failure] = [asked, useFailure(asked)];
+  if (failure) return <Section title="What do our own pools cost while idle?"><Failed problem={failure} ask={asked.refetch} /></Section>;
   return <>{data?.pools.map((pool) => <OwnPool key={pool.pool} pool={pool} month={data.month} open={!month} />)}</>;
 }
 

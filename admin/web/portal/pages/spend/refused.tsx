@@ -3,12 +3,12 @@
 import { Link } from "@tanstack/react-router";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { answered, api, type Schemas } from "../../../shared/api";
 import { count } from "../../../shared/format";
 import { useLive } from "../../../shared/live";
 import { dayAndTime } from "../../../shared/zoned";
 import { useSession } from "../../../shared/session";
-import { sentence } from "../../../shared/words";
 import { monthName } from "./months";
 import "./refused.css";
 
@@ -21,8 +21,8 @@ const WHOSE: Record<Limit["whose"], string> = { yours: "yours", plan: "your plan
 
 export function RefusedSection({ tenant, month }: { tenant: string; month?: string | undefined }) {
   const query = month ? { month } : {};
-  const { data, error } = useLive(["spend.refusals", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/refusals", { params: { path: { tenant }, query } })), EVERY_MS);
-  return <Section title="Who was refused, and by whose limit?">{data ? <Refused found={data} open={!month} /> : error ? <p className="bad" role="alert">{sentence(error.detail)}</p> : <span className="skeleton" />}</Section>;
+  const asked = useLive(["spend.refusals", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/refusals", { params: { path: { tenant }, query } })), EVERY_MS);
+  return <Section title="Who was refused, and by whose limit?">{asked.data ? <Refused found={asked.data} open={!month} /> : <Unanswered asked={asked} />}</Section>;
 }
 
 function Refused({ found, open }: { found: Refusals; open: boolean }) {

@@ -4,11 +4,13 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { ChevronLeft, ChevronRight } from "lucide-react";
 import { api, answered } from "../../../shared/api";
 import { Meter } from "../../../shared/components/meter";
+import { Failed, useFailure } from "../../../shared/components/unanswered";
 import { Strip, type StripItem } from "../../../shared/components/strip";
-import { ago, lasting, money, NOBODY_KNOWS, type Money } from "../../../shared/format";
+import { ago, money, NOBODY_KNOWS, type Money } from "../../../shared/format";
 import { useFreshness } from "../../../shared/freshness";
-import { useAge, useLive } from "../../../shared/live";
-import { sentence } from "../../../shared/words";
+import { useLive } from "../../../shared/live";
+import { useOldFigures } from "../../../shared/old-figures";
+import { FiguresOf } from "../../old-figures";
 import { useTenant } from "../../tenant";
 import { CacheSection } from "./cache";
 import { monthName } from "./months";
@@ -36,13 +38,16 @@ export function SpendPage() {
     void navigate({ search: (was) => spendSearchOf({ ...was, ...changed }), replace: true, resetScroll: false });
   const query = month ? { month } : {};
   const asked = () => answered(api.GET("/api/tenants/{tenant}/spend", { params: { path: { tenant: id }, query } }));
-  const { data, error, dataUpdatedAt } = useLive(["spend", id, month ?? ""], asked, month ? OVER_EVERY_MS : LIVE_EVERY_MS);
+  const summary = useLive(["spend", id, month ?? ""], asked, month ? OVER_EVERY_MS : LIVE_EVERY_MS);
+  const { data, dataUpdatedAt } = summary;
   const stale = useFreshness(month ? 0 : dataUpdatedAt);
-  if (!data) return error ? <><h1 className="page-title">Spend</h1><p className="lead">{sentence(error.detail)}</p></> : <Loading />;
+  const failure = useFailure(summary);
+  if (failure) return <><h1 className="page-title">Spend</h1><div className="lead"><Failed problem={failure} ask={summary.refetch} /></div></>;
+  if (!data) return <Loading />;
   return (
     <div className="spend">
       <Head summary={data} />
-      <Meta summary={data} since={dataUpdatedAt} stale={stale || error !== null} />
+      <Meta summary={data} late={stale ? dataUpdatedAt : null} />
       <UsedUp summary={data} />
       {isNew(data) ? (
         <>
@@ -85,11 +90,10 @@ function MonthLink({ month, shape }: { month: string; shape: React.ReactNode }) 
 }
 
 /** Currency, zone and freshness, once for all the page. In red where the last figures stay. */
-function Meta({ summary, since, stale }: { summary: Summary; since: number; stale: boolean }) {
-  const age = useAge(since);
-  const zone = summary.time_zone;
-  const money = `Amounts in ${summary.currency}. Days are those of ${zone}.`;
-  if (stale) return <p className="meta">{money} <span className="bad" role="status">Figures of {localMoment(new Date(since).toISOString(), zone, Date.now())}, {lasting((age ?? 0) / 1000)} old.</span></p>;
+function Meta({ summary, late }: { summary: Summary; late: number | null }) {
+  const since = useOldFigures() ?? late;
+  const money = `Amounts in ${summary.currency}. Days are those of ${summary.time_zone}.`;
+  if (since !== null) return <p className="meta">{money} <FiguresOf since={since} /></p>;
   return <p className="meta">{money} {booked(summary)} {closing(summary)}</p>;
 }
 

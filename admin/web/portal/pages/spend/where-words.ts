@@ -49,8 +49,10 @@ export const isFine = (series: Series) => BigInt(series.total.cost.nano.replace(
 /** A value of the axis: units, or tokens in short. */
 export function axisText(value: number, measure: Measure): string {
   if (measure === "tokens") return short(value);
-  return new Intl.NumberFormat("en", { maximumFractionDigits: Math.abs(value) < 10 && value % 1 ? 6 : 0, useGrouping: true }).format(value).replace("-", "\u2212");
+  return (Math.abs(value) < 10 && value % 1 ? fine : whole).format(value).replace("-", "\u2212");
 }
+
+const [whole, tenths, fine] = [0, 1, 6].map((digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits })) as [Intl.NumberFormat, Intl.NumberFormat, Intl.NumberFormat];
 
 const SIZES = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "k"]] as const;
 
@@ -58,7 +60,7 @@ const SIZES = [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "k"]] as const;
 export function short(value: number): string {
   const [size, letter] = SIZES.find(([each]) => Math.abs(value) >= each) ?? [1, ""];
   const shown = value / size;
-  const text = new Intl.NumberFormat("en", { maximumFractionDigits: Math.abs(shown) < 100 && letter ? 1 : 0 }).format(shown).replace("-", "\u2212");
+  const text = (Math.abs(shown) < 100 && letter ? tenths : whole).format(shown).replace("-", "\u2212");
   return letter ? `${text} ${letter}` : text;
 }
 

@@ -5,10 +5,10 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { StackedBars } from "../../../shared/components/stacked-bars";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { answered, api } from "../../../shared/api";
 import { useLive } from "../../../shared/live";
 import { useSession } from "../../../shared/session";
-import { sentence } from "../../../shared/words";
 import { DayTable } from "./where-days";
 import { WhereLegend } from "./where-legend";
 import { amountsOf, axisText, explained, GROUPS, leadOf, linesOf, valueOf, type By, type Line, type Measure, type Series } from "./where-words";
@@ -25,18 +25,15 @@ const [EVERY_MS, OVER_EVERY_MS] = [5000, 60_000];
 export function WhereSection({ tenant, month, search, change }: Props) {
   const { by = "model", measure = "cost", show = "chart" } = search;
   const query = { by, ...(month ? { month } : {}) };
-  const { data, error } = useLive(["spend.series", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/series", { params: { path: { tenant }, query } })), month ? OVER_EVERY_MS : EVERY_MS);
+  const asked = useLive(["spend.series", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/series", { params: { path: { tenant }, query } })), month ? OVER_EVERY_MS : EVERY_MS);
   return (
     <Section title="Where does it go?" end={<Controls by={by} measure={measure} show={show} change={change} />}>
-      {data ? <Where series={data} measure={measure} show={show} search={search} change={change} /> : <Nothing problem={error ? sentence(error.detail) : ""} />}
+      {asked.data ? <Where series={asked.data} measure={measure} show={show} search={search} change={change} /> : <Unanswered asked={asked} loading={LOADING} />}
     </Section>
   );
 }
 
-function Nothing({ problem }: { problem: string }) {
-  if (problem) return <p className="bad" role="alert">{problem}</p>;
-  return <div aria-busy="true" role="status" aria-label="Loading"><span className="skeleton" /><div className="where-loading" /></div>;
-}
+const LOADING = <div aria-busy="true" role="status" aria-label="Loading"><span className="skeleton" /><div className="where-loading" /></div>;
 
 function Controls({ by, measure, show, change }: { by: By; measure: Measure; show: "chart" | "table"; change: Change }) {
   return (

@@ -2,10 +2,10 @@
 
 import { NativeSelect } from "@mantine/core";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { answered, api, type Schemas } from "../../../shared/api";
 import { centsOf, centsText, changeText } from "../../../shared/cents";
 import { useLive } from "../../../shared/live";
-import { sentence } from "../../../shared/words";
 import { StepBar, stepsOf, type Step } from "./bridge-bars";
 import { monthName } from "./months";
 import "./why.css";
@@ -19,8 +19,9 @@ const TITLES: Record<Bridge["steps"][number]["part"], string> = { volume: "Volum
 
 export function WhySection({ tenant, month, against, change }: Props) {
   const query = { ...(month ? { month } : {}), ...(against ? { against } : {}) };
-  const { data, error } = useLive(["spend.bridge", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/bridge", { params: { path: { tenant }, query } })), EVERY_MS);
-  if (!data) return <Section title="Why is it more or less than the month before?">{error ? <p className="bad" role="alert">{sentence(error.detail)}</p> : <span className="skeleton" />}</Section>;
+  const asked = useLive(["spend.bridge", tenant, query], () => answered(api.GET("/api/tenants/{tenant}/spend/bridge", { params: { path: { tenant }, query } })), EVERY_MS);
+  const { data } = asked;
+  if (!data) return <Section title="Why is it more or less than the month before?"><Unanswered asked={asked} /></Section>;
   const earlier = monthName(data.before.month);
   const choices = [{ value: "days", label: `With the same days of ${earlier}` }, { value: "month", label: `With all of ${earlier}` }];
   return (

@@ -102,4 +102,5 @@ function sumsOf(costs: readonly Money[], length: number): Sums {
 
 /** Only to draw: no amount is read from it. */
 const units = (amount: Money | null) => (amount ? Number(amount.nano) / 1e9 : null);
-const shownUnits = (value: number) => value.toLocaleString("en", value < 10 ? { maximumFractionDigits: 2 } : { maximumFractionDigits: 0 });
+const [whole, cents] = [0, 2].map((digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits })) as [Intl.NumberFormat, Intl.NumberFormat];
+const shownUnits = (value: number) => (value < 10 ? cents : whole).format(value);

@@ -1,7 +1,7 @@
 // The Spend page's sentences and numbers. Pure.
 
 import type { Schemas } from "../../../shared/api";
-import { money, type Money } from "../../../shared/format";
+import { count, money, type Money } from "../../../shared/format";
 import { dayAndTime, zonedDay } from "../../../shared/zoned";
 import { monthName } from "./months";
 
@@ -10,12 +10,13 @@ export type SpendBudget = Summary["budgets"][number];
 export type Lead = { before: string; bold: string; after: string };
 
 const utc = (day: string) => new Date(`${day}T00:00:00Z`);
-const written = (day: string, how: Intl.DateTimeFormatOptions) => utc(day).toLocaleDateString("en-GB", { timeZone: "UTC", ...how }).replace(",", "");
+const days = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", day: "numeric", month: "long" });
+const weekdays = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", weekday: "long", day: "numeric", month: "long" });
 
 /** 2026-11 as "November 2026". */
 export const monthAndYear = (month: string) => `${monthName(month)} ${month.slice(0, 4)}`;
-export const dayAndMonth = (day: string) => written(day, { day: "numeric", month: "long" });
-export const weekdayOf = (day: string) => written(day, { weekday: "long", day: "numeric", month: "long" });
+export const dayAndMonth = (day: string) => days.format(utc(day));
+export const weekdayOf = (day: string) => weekdays.format(utc(day)).replace(",", "");
 
 /** "the 17th". */
 export function ordinal(day: string): string {
@@ -46,7 +47,7 @@ export function about(amount: Money): string {
   const whole = Number(nano / 1_000_000_000n);
   if (whole < 20) return money(amount);
   const step = whole >= 2000 ? 100 : whole >= 200 ? 10 : 1;
-  return (Math.round(whole / step) * step).toLocaleString("en");
+  return count(Math.round(whole / step) * step);
 }
 
 export const less = (one: Money, other: Money): Money => ({ nano: String(BigInt(one.nano) - BigInt(other.nano)), currency: one.currency });

@@ -6,13 +6,14 @@ import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { LoadMore, usePages } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
+import { Unanswered } from "../../../shared/components/unanswered";
 import { StateShape } from "../../../shared/components/state";
 import { api, answered } from "../../../shared/api";
 import { useSession } from "../../../shared/session";
 import { AddUser, CloseUser, type User } from "../../../shared/users/user-edits";
-import { sentence } from "../../../shared/words";
 import { zonedDay } from "../../../shared/zoned";
 import { NameSearch } from "../../name-search";
+import { OldFigures } from "../../old-figures";
 import { ReadOnly } from "../../read-only";
 import { useZone } from "../../../shared/zone";
 import { useTenant } from "../../tenant";
@@ -27,7 +28,7 @@ export function UsersPage() {
   const navigate = route.useNavigate();
   const [opened, setOpened] = useState<User | "new" | null>(null);
   const zone = useZone().name;
-  const { items, error, more } = usePages<User>(["users", id, name], (after) => answered(api.GET("/api/tenants/{tenant}/users", { params: { path: { tenant: id }, query: { name, after } } })));
+  const { items, more, asked } = usePages<User>(["users", id, name], (after) => answered(api.GET("/api/tenants/{tenant}/users", { params: { path: { tenant: id }, query: { name, after } } })));
   const columns: Column<User>[] = [
     { title: "User", cell: (user) => <b><bdi>{user.user}</bdi></b> },
     { title: "State", phone: "end", cell: (user) => <span className="state"><StateShape state={user.closed ? "cancelled" : "well"} /> {user.closed ? "closed" : "open"}</span> },
@@ -40,10 +41,11 @@ export function UsersPage() {
         <div><h1 className="page-title">Users</h1><p className="soft">Whom your keys act for, by the names that your own services give them. Days are those of {zone}.</p></div>
         {may("users.create") && <Button onClick={() => setOpened("new")}>Add user</Button>}
       </header>
+      <OldFigures />
       <ReadOnly operation="users.close" what="add or close users" />
       <Section title="All users" note="in the order in which they became known">
         <NameSearch what="users" value={name} onChange={(text) => void navigate({ search: userSearchOf({ name: text }), replace: true })} />
-        {items ? (items.length ? <DataTable label="Users" columns={columns} rows={items} keyOf={(user) => user.id} /> : <p className="soft">{name ? "No user matches." : "Nobody is known yet. Whom a key names becomes known with their first request."}</p>) : error ? <p className="bad">{sentence(error.detail)}</p> : <span className="skeleton" />}
+        {items ? (items.length ? <DataTable label="Users" columns={columns} rows={items} keyOf={(user) => user.id} /> : <p className="soft">{name ? "No user matches." : "Nobody is known yet. Whom a key names becomes known with their first request."}</p>) : <Unanswered asked={asked} />}
         <LoadMore more={more} what="users" />
       </Section>
       {opened === "new" && <AddUser tenant={id} called={called} onClose={() => setOpened(null)} />}
