@@ -29,8 +29,8 @@ from billing.reports.chargeback import (
     TagFact,
 )
 from billing.reports.chargeback_sums import SECONDS_MAX, read_matrix
+from billing.reports.spend_series import bucket_costs
 from billing.reports.usage_names import NAMED, names_of
-from billing.reports.usage_pages import usage_page
 from billing.reports.usage_questions import Facet, UsageBucket, UsageQuestion
 from billing.tables.ledger import CostCenter
 from billing.tables.prices import PeriodClose
@@ -46,7 +46,6 @@ BOOKS = (
     "ledger_head rollup_tag tag_key"
 )
 MONTHS_MAX = 13
-SHOWN_SECONDS_MAX = 5.0
 
 
 FACT = r"^(cost_center|project|model|user|key|pool|tag:[A-Za-z0-9_.\-]{1,64})$"
@@ -196,7 +195,7 @@ async def report(look: Look, ask: AskChargeback) -> ChargebackReport:
     "chargeback.months",
     "GET /tenants/{tenant}/chargeback/months",
     may=STAFF | PAYERS,
-    uses=Uses(reads=BOOKS),
+    uses=Uses(reads=f"{BOOKS} rollup_price"),
 )
 async def list_months(look: Look, ask: NameTenant) -> ListedPage[ChargebackMonth]:
     """List this month and the twelve before it with what each costs, the newest first; none from before the
@@ -207,10 +206,9 @@ async def list_months(look: Look, ask: NameTenant) -> ListedPage[ChargebackMonth
     windows = {number: calendar.window(number) for number in range(last - MONTHS_MAX + 1, last + 1)}
     whole = PeriodWindow(windows[last - MONTHS_MAX + 1].start_ms, windows[last].end_ms)
     question = UsageQuestion(owner.tenant_id, whole, calendar, bucket=UsageBucket.MONTH)
-    page = await usage_page(look.db, question, MONTHS_MAX, SHOWN_SECONDS_MAX)
-    costs = {row.window.start_ms: row.sums.amount_nano for row in page.rows}
+    costs = await bucket_costs(look.db, question)
     closes = await _closes(look, owner.tenant_id)
-    begun = min((row.window.start_ms for row in (*page.rows,)), default=windows[last].start_ms)
+    begun = min(costs, default=windows[last].start_ms)
     begun = min([begun, *(each.start_ms for each in closes.values())])
     return ListedPage(
         [

@@ -101,6 +101,16 @@ async def daily_series(
     return assembled(shown, groups, sums, days, question.window.start_ms)
 
 
+async def bucket_costs(db: Database, question: UsageQuestion) -> dict[int, int]:
+    """What each bucket of a window cost that has anything, by its start."""
+    async with db.snapshot() as session:
+        connection = await session.connection()
+        head = await session.get(LedgerHead, question.tenant_id) or LedgerHead(tenant_id=question.tenant_id)
+        every = _by_day(replace(question, by=()), (head.line_seq, head.rolled_seq))
+        rows: list[Any] = list((await connection.execute(every)).all())
+    return {int(start): int(nano or 0) for start, nano, _ in rows}
+
+
 def assembled(
     shown: Sequence[str],
     groups: int,
@@ -160,7 +170,7 @@ def _ranked(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
 
 
 def _by_day(question: UsageQuestion, seqs: tuple[int, int]) -> Any:
-    """Rows of (day, group, nano, tokens); of a question without a fact without the group."""
+    """Rows of (bucket, group, nano, tokens); of a question without a fact without the group."""
     parts = _parts(question, seqs)
     groups = [parts.c.bucket, *([parts.c.group0] if question.by else [])]
     return select(*groups, func.sum(parts.c.amount_nano), func.sum(parts.c.tokens)).group_by(*groups)
