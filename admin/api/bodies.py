@@ -44,8 +44,8 @@ class CallBodies:
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
-    """The whole body. Raises Refused beyond so many bytes, where they are stated before any is read, and where
-    it does not arrive soon."""
+    """The whole body. Raises Refused beyond so many bytes, where they are stated before any is read, and
+    where it does not arrive soon."""
     too_large = Refused(Refusal("too_large", f"a body has at most {bytes_max:,} bytes"))
     stated = request.headers.get("content-length", "")
     if stated.isascii() and stated.isdecimal() and len(stated) < DIGITS_MAX and int(stated) > bytes_max:

@@ -8,13 +8,15 @@ import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
 from billing.enforcement.limit_settings import list_budgets
+from billing.limits import Scope
 from billing.operations import budgets, tenants
 from billing.operations.budgets import SetBudget
 from billing.operations.tenants import CreateTenant
 from billing.periods import HOUR_MS
 from billing.reports.last_month import last_month
+from billing.seeding.bulk import write_records
 from billing.tables.ledger import RollupHour
-from billing.tables.tenants import Tenant
+from billing.tables.tenants import ApiKey, Tenant
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
 from core.clock import now_ms
@@ -67,6 +69,23 @@ async def used_last_month(db: Database, tenant: str) -> None:
                 else {"requests": 9, "amount_nano": 42 * USD}
             )
             session.add(RollupHour.model_validate({"tenant_id": tenant} | facts | who | sums | tokens))
+
+
+def a_key(tenant: str, number: int) -> ApiKey:
+    """One of many."""
+    id = f"k{number:05}"
+    return ApiKey(
+        tenant_id=tenant,
+        id=id,
+        project_id="p",
+        name=f"number {number}",
+        prefix=f"p{number}",
+        secret_sha256=f"{number:064}",
+        owner_key=id,
+        scopes=["chat"],
+        priority_max="standard",
+        created_ms=number,
+    )
 
 
 def faults(watched: WatchedPage) -> list[str]:
@@ -157,6 +176,20 @@ async def test_the_dialog_tells_what_it_would_have_done_last_month(
     await expect(told).to_contain_text("Minutes within an hour are not kept")
     await shot(page, "portal-limit-last-month")
     assert await watched.axe() == []
+    assert faults(watched) == []
+
+
+async def test_of_thousands_of_keys_each_has_its_name(
+    open_page: OpenPage, portal: str, made: tuple[Stores, str], settings: Settings, sqlite: Database
+):
+    """Also one behind the first page of the list."""
+    stores, tenant = made
+    await write_records(sqlite, {ApiKey: [a_key(tenant, number) for number in range(2_500)]})
+    ask = SetBudget(tenant="acme", limit=MoneyAmount.of(USD), scope=Scope.KEY, of="pk_p2499")
+    await answer_of(budgets.set_budget, stores, OWNER, ask, WHY)
+    watched = await opened(open_page, portal, settings, sqlite, tenant)
+    await expect(row(watched.page, "Budgets", "key number 2499")).to_contain_text("1.00")
+    await shot(watched.page, "portal-limits-many-keys")
     assert faults(watched) == []
 
 

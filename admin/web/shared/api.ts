@@ -80,6 +80,21 @@ export async function answered<T>(call: Promise<{ data?: T }>): Promise<T> {
   }
 }
 
+const PAGES_MAX = 50;
+
+/** All items of a list, page by page: a list of ten thousand is not cut off behind its first page. */
+export async function everyItem<Item>(page: (query: { limit: number; after: string }) => Promise<{ items: Item[]; next?: string | null }>): Promise<Item[]> {
+  const items: Item[] = [];
+  let after = "";
+  for (let read = 0; read < PAGES_MAX; read += 1) {
+    const found = await page({ limit: 1000, after });
+    items.push(...found.items);
+    if (!found.next) return items;
+    after = found.next;
+  }
+  throw new Problem(0, `There are more than ${items.length} of them: ask for them by command.`);
+}
+
 /** The answer of a call and the ETag of what it showed, for an edit that begins with it. */
 export async function answeredWithTag<T>(call: Promise<{ data?: T; response: Response }>): Promise<{ data: T; tag: string | undefined }> {
   const data = await answered(call);

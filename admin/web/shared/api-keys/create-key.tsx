@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { EditDialog, terms, type ErrorOf } from "../components/edit-dialog";
 import { Facts } from "../components/facts";
-import { api, answered, type Schemas } from "../api";
+import { api, answered, everyItem, type Schemas } from "../api";
 import { useSession } from "../session";
 import { useTimes } from "../zone";
 import { KeyMade } from "./key-made";
@@ -60,9 +60,9 @@ export function CreateKey({ tenant, called = tenant, onClose }: { tenant: string
 
 /** The open projects of a tenant, to choose one. */
 function ProjectInput({ tenant, value, onChange, error }: { tenant: string; value: string; onChange: (project: string) => void; error: string | undefined }) {
-  const ask = () => answered(api.GET("/api/tenants/{tenant}/projects", { params: { path: { tenant }, query: { limit: 1000 } } }));
+  const ask = () => everyItem((query) => answered(api.GET("/api/tenants/{tenant}/projects", { params: { path: { tenant }, query } })));
   const { data } = useQuery({ queryKey: ["project names", tenant], queryFn: ask });
-  const open = data?.items.filter((each) => !each.closed).map((each) => each.name) ?? [];
+  const open = data?.filter((each) => !each.closed).map((each) => each.name) ?? [];
   const names = open.includes(value) ? open : [value, ...open];
   return <NativeSelect label="Project" description="What its use is booked to." value={value} onChange={(event) => onChange(event.currentTarget.value)} data={names} error={error} />;
 }

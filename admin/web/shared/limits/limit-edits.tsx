@@ -6,7 +6,7 @@ import { useState } from "react";
 import type { FromTo } from "../components/edit-conflict";
 import { EditDialog, terms } from "../components/edit-dialog";
 import { Facts } from "../components/facts";
-import { api, answered, answeredWithTag, type Schemas } from "../api";
+import { api, answered, answeredWithTag, everyItem, type Schemas } from "../api";
 import { count, NOBODY_KNOWS } from "../format";
 import { LimitLastMonth } from "./last-month";
 import { dimensionOf, type Limit } from "./limit-words";
@@ -72,7 +72,7 @@ const readLimit = (tenant: string, id: string) => answeredWithTag(api.GET("/api/
 
 /** The limit that counts the same now: an edited one has a new id. */
 async function successorOf(tenant: string, old: Limit): Promise<Limit> {
-  const { items } = await answered(api.GET("/api/tenants/{tenant}/limits", { params: { path: { tenant }, query: { limit: 1000 } } }));
+  const items = await everyItem((query) => answered(api.GET("/api/tenants/{tenant}/limits", { params: { path: { tenant }, query } })));
   const same = (each: Limit) => each.scope === old.scope && each.of === old.of && each.dimension === old.dimension && each.models === old.models;
   return items.find(same) ?? old;
 }

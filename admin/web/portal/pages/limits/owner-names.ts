@@ -1,10 +1,8 @@
 // Names of the projects and keys that limits and budgets are of: their rows tell ids.
 
 import { useQuery } from "@tanstack/react-query";
-import { answered, api } from "../../../shared/api";
+import { answered, api, everyItem } from "../../../shared/api";
 import { useSession } from "../../../shared/session";
-
-const LISTED = { limit: 1000 };
 
 /** Rows whose `of` names a project or key by its name, where it has one. */
 export function useOwnerNames(tenant: string): <Row extends { scope: string; of: string }>(rows: readonly Row[] | undefined) => Row[] | undefined {
@@ -13,8 +11,8 @@ export function useOwnerNames(tenant: string): <Row extends { scope: string; of:
   const { data } = useQuery({
     queryKey: ["names of projects and keys", tenant],
     queryFn: async () => {
-      const projects = may("projects.list") ? (await answered(api.GET("/api/tenants/{tenant}/projects", { params: { path, query: LISTED } }))).items : [];
-      const keys = may("keys.list") ? (await answered(api.GET("/api/tenants/{tenant}/keys", { params: { path, query: LISTED } }))).items : [];
+      const projects = may("projects.list") ? await everyItem((query) => answered(api.GET("/api/tenants/{tenant}/projects", { params: { path, query } }))) : [];
+      const keys = may("keys.list") ? await everyItem((query) => answered(api.GET("/api/tenants/{tenant}/keys", { params: { path, query } }))) : [];
       return new Map([...projects.map((each) => [each.project, each.name] as const), ...keys.map((each) => [each.key, each.name || each.prefix] as const)]);
     },
     staleTime: 60_000,
