@@ -17,6 +17,7 @@ from billing.reports.last_month import last_month
 from billing.seeding.bulk import write_records
 from billing.tables.ledger import RollupHour
 from billing.tables.tenants import ApiKey, Tenant
+from billing.tenants.tenancy import find_project
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
 from core.clock import now_ms
@@ -71,13 +72,13 @@ async def used_last_month(db: Database, tenant: str) -> None:
             session.add(RollupHour.model_validate({"tenant_id": tenant} | facts | who | sums | tokens))
 
 
-def a_key(tenant: str, number: int) -> ApiKey:
+def a_key(tenant: str, project: str, number: int) -> ApiKey:
     """One of many."""
     id = f"k{number:05}"
     return ApiKey(
         tenant_id=tenant,
         id=id,
-        project_id="p",
+        project_id=project,
         name=f"number {number}",
         prefix=f"p{number}",
         secret_sha256=f"{number:064}",
@@ -184,7 +185,10 @@ async def test_of_thousands_of_keys_each_has_its_name(
 ):
     """Also one behind the first page of the list."""
     stores, tenant = made
-    await write_records(sqlite, {ApiKey: [a_key(tenant, number) for number in range(2_500)]})
+    project = await find_project(sqlite, tenant, "default")
+    assert project is not None
+    keys = [a_key(tenant, project.id, number) for number in range(2_500)]
+    await write_records(sqlite, {ApiKey: keys})
     ask = SetBudget(tenant="acme", limit=MoneyAmount.of(USD), scope=Scope.KEY, of="pk_p2499")
     await answer_of(budgets.set_budget, stores, OWNER, ask, WHY)
     watched = await opened(open_page, portal, settings, sqlite, tenant)
