@@ -36,6 +36,7 @@ from engine.journal.journal import make_journal
 from engine.journal.keeper import JournalKeeper
 from engine.models.known import RECORD, record_of, registered
 from engine.models.registry import ModelRecord
+from engine.models.unchanged import check_runnable
 from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.node import cpu_share
 from engine.node.reports import WORKERS_MAX, PoolNodes, WorkerOrderKind, counts_of
@@ -150,6 +151,7 @@ async def _work(
     phases = StartupPhases()
     phases.ended("python")
     record = await model_of(settings)
+    await asyncio.to_thread(check_runnable, record, settings)
     if announced:
         await _announce(settings, record)
     tokenizer = load_tokenizer(record.folder)

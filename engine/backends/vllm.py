@@ -49,6 +49,7 @@ from engine.backends.vllm_grammar import CONFIG as GRAMMARS
 from engine.backends.vllm_grammar import structured_outputs
 from engine.backends.vllm_penalties import TailPenalties, penalties
 from engine.backends.vllm_seeded_sampling import TAIL
+from engine.models.fingerprint import ENGINE_FLAGS
 
 logger = structlog.get_logger(__name__)
 
@@ -211,6 +212,7 @@ class VllmEngine:
         arguments: dict[str, Any] = {
             "model": str(self._folder),
             "dtype": settings.worker_dtype,
+            **ENGINE_FLAGS,
             "max_model_len": self.max_model_len,
             "max_num_seqs": settings.worker_slots,
             "max_num_batched_tokens": settings.worker_batched_tokens,

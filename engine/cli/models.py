@@ -8,13 +8,15 @@ import click
 
 from billing.rendering import CommandTerms, all_pages, answered, asks, facts_of, show
 from core.configuration.settings import Settings
+from core.errors import StartupError
 from core.runtime.embedded import ensure_home
-from core.sql.database import Database, migrate
+from core.sql.database import Database, migrate, require_schema
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import Table, print_blocks
 from engine.cli.formatting import NOTHING
-from engine.models.provision import prepare, register
-from engine.models.registry import ModelRecord
+from engine.models.provision import MANIFEST, prepare, read_manifest, register
+from engine.models.registry import ModelRecord, find_version
+from engine.models.unchanged import changed_files
 from engine.operations import model_use, models
 from engine.operations.model_facts import ModelFacts
 from engine.operations.model_use import ChangeVersion, UseVersion, VersionsChanged
@@ -130,6 +132,23 @@ def remove_command(ask: RemoveVersion, how: CommandTerms) -> None:
     print_line(f"{removed.name} {removed.version} {done}: {removed.folder}")
 
 
+@command.command("verify")
+@click.argument("model")
+@click.argument("version")
+def verify_command(model: str, version: str) -> None:
+    """Hash the files of VERSION of MODEL on this machine, and say which are others than when it was added.
+
+    A worker looks at sizes and times at each start; this reads all of them.
+    """
+    changed = asyncio.run(_verify(Settings(), model, version))
+    if changed:
+        told = (
+            f"{model} {version}: {', '.join(changed)} changed since it was prepared: put that back, or add it"
+        )
+        raise StartupError(f"{told} again, which makes another version")
+    print_line(f"{model} {version} is as it was prepared")
+
+
 @command.command("answers")
 @asks(models.limit_answers_of, arguments=("model",), options=BY_DEFAULT)
 def answers_command(ask: LimitAnswers, how: CommandTerms) -> None:
@@ -185,6 +204,21 @@ def _say_unserved(found: Sequence[ModelFacts]) -> None:
     for name in sorted({each.name for each in found} - served):
         create = f"parley pools create POOL --model {name}"
         print_line(f"no pool serves {name}, so its requests are refused: {create}")
+
+
+async def _verify(settings: Settings, model: str, version: str) -> list[str]:
+    db = Database(settings.database_endpoint)
+    try:
+        await require_schema(db)
+        record = await find_version(db, model, version)
+    finally:
+        await db.close()
+    if record is None:
+        raise StartupError(f"there is no version {version} of {model}: see `parley models list`")
+    if not (record.folder / MANIFEST).is_file():
+        raise StartupError(f"{record.folder} is not on this machine, or {model} {version} was removed")
+    manifest = await asyncio.to_thread(read_manifest, record.folder)
+    return await asyncio.to_thread(changed_files, record.folder, manifest, print_line)
 
 
 async def _add(settings: Settings, model: str) -> ModelRecord:

@@ -10,6 +10,7 @@ from core.observability.error_facts import reason
 WEIGHTS = "*.safetensors"
 INDEX = "model.safetensors.index.json"
 TEMPLATE = "chat_template.jinja"
+MANIFEST = "manifest.json"
 
 
 def check(folder: Path) -> None:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,14 +30,16 @@ from core.runtime.environment import child_environment
 from core.runtime.leash import spawn
 from core.sql.database import Database
 from engine.models import folder as model_folder
-from engine.models.registry import ModelRecord, digests, fingerprint, save
+from engine.models.fingerprint import RULE, digests, fingerprint_of, made_with, rule_of
+from engine.models.folder import MANIFEST as MANIFEST
+from engine.models.registry import ModelRecord, save
+from engine.models.unchanged import measured
 
 Progress = Callable[[str], None]
 
 # Rises with every change of engine/models/convert.py, so that older folders are not taken for the same.
 CONVERSION = "bf16.2"
 BUILT_IN = "smollm2"
-MANIFEST = "manifest.json"
 HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?:@([0-9a-f]{40}))?", re.ASCII)
 CONVERSION_BYTES = 400 << 20
 MIB = 1 << 20
@@ -83,14 +85,17 @@ async def prepare(name_or_path: str, data_folder: Path, progress: Progress, *, r
 async def register(db: Database, folder: Path, settings: Settings) -> ModelRecord:
     """Make a provisioned folder a model version that requests can name. Trusts its manifest's digests."""
     manifest = read_manifest(folder)
+    run = made_with(manifest, settings)
+    covers = rule_of(manifest) != 1
     record = ModelRecord(
         name=manifest["name"],
         version=manifest["version"],
-        fingerprint=fingerprint(manifest["sha256"], settings.worker_dtype),
+        fingerprint=fingerprint_of(manifest, run),
         folder=folder,
-        max_model_len=min(manifest["max_model_len"], settings.worker_max_model_len or sys.maxsize),
+        max_model_len=run.max_model_len,
+        dtype=run.dtype if covers else None,
     )
-    await save(db, record, manifest, now_ms())
+    await save(db, record, {**manifest, **({"made_with": asdict(run)} if covers else {})}, now_ms())
     return record
 
 
@@ -263,7 +268,9 @@ def _finish(work: Path, wanted: ProvisionRequest, made_version: str, progress: P
         "version": made_version,
         "source": wanted.source,
         "max_model_len": model_folder.max_model_len(work),
+        "fingerprint_rule": RULE,
         "sha256": digests(work),
+        **measured(work),
         "created_ms": now_ms(),
     }
     (work / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")

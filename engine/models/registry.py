@@ -1,12 +1,5 @@
-"""Model versions that this installation knows, and the fingerprint that decides when two of them are the
-same.
+"""Model versions that this installation knows. Imports no engine, so that the gateway can read it."""
 
-Two workers may continue each other's requests exactly when their fingerprints are equal. Imports no engine,
-so that the gateway can read it.
-"""
-
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,24 +12,14 @@ from core.sql.database import Database
 from core.sql.locks import lock_until_commit
 from engine.models.tables import ModelVersion
 
-# The engine in the fingerprint; pyproject.toml pins the same version for CPU and GPU.
-ENGINE = "vllm-0.32.0"
-# Files that decide which tokens a folder's model produces and which text they are. All others are ignored.
-COVERED = (
-    "*.safetensors",
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "chat_template.jinja",
-)
-CHUNK_BYTES = 1 << 20
 MODELS = "models"  # name of the lock: an edit sees the one before
 
 
 @dataclass(frozen=True)
 class ModelRecord:
     """One model version as requests and workers see it. `max_model_len` counts prompt and answer tokens,
-    `answer_tokens` those of an answer whose sender gives no length."""
+    `answer_tokens` those of an answer whose sender gives no length. `dtype`: the setting that its fingerprint
+    was made with; None: it was added by rule 1, which covered no settings."""
 
     name: str
     version: str
@@ -44,18 +27,7 @@ class ModelRecord:
     folder: Path
     max_model_len: int
     answer_tokens: int | None = None
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """sha-256 (hex) by name of every file that a fingerprint covers. Reads the weights: takes seconds."""
-    files = sorted({file for pattern in COVERED for file in folder.glob(pattern)})
-    return {file.name: _digest(file) for file in files}
-
-
-def fingerprint(covered: Mapping[str, str], dtype: str, engine: str = ENGINE) -> str:
-    """The fingerprint (hex) of a model's `digests` as run by `engine` in `dtype` (auto: the weights' own)."""
-    facts = {"files": dict(sorted(covered.items())), "dtype": dtype, "engine": engine}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    dtype: str | None = None
 
 
 async def list_models(db: Database) -> list[ModelRecord]:
@@ -151,12 +123,9 @@ def _facts(row: ModelVersion) -> dict[str, Any]:
 
 def _record(row: ModelVersion) -> ModelRecord:
     facts = (row.name, row.version, row.fingerprint, Path(row.folder))
-    return ModelRecord(*facts, row.max_model_len, row.answer_tokens)
+    return ModelRecord(*facts, row.max_model_len, row.answer_tokens, dtype_of(row.manifest))
 
 
-def _digest(file: Path) -> str:
-    sha = hashlib.sha256()
-    with file.open("rb") as stream:
-        while chunk := stream.read(CHUNK_BYTES):
-            sha.update(chunk)
-    return sha.hexdigest()
+def dtype_of(manifest: Mapping[str, Any]) -> str | None:
+    """The number format that a version was added with; None: by rule 1, which did not ask. Pure."""
+    return manifest.get("made_with", {}).get("dtype")

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from billing.pools import PoolRow
 from core.clock import iso_time
+from engine.models.registry import dtype_of
 from engine.models.tables import ModelVersion
 
 ANSWER = "answer"  # name of the check that a few tokens of a real engine are
@@ -39,7 +40,8 @@ class PassedCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A version of a model. `pools` send it new requests, `next_in` will once workers are ready, `earlier_in`
-    can go back to it. `answer_tokens`: length of an answer whose sender gives none, null: what
+    can go back to it. `dtype`: number format that it was added with, null: an older Parley added it, which
+    did not ask. `answer_tokens`: length of an answer whose sender gives none, null: what
     PARLEY_ANSWER_TOKENS says; `size_bytes` of its weights, null: not known; `proved`: whether a real engine
     answered with it."""
 
@@ -51,6 +53,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     next_in: list[str]
     earlier_in: list[str]
     max_model_len: int
+    dtype: str | None
     answer_tokens: int | None
     size_bytes: int | None
     added: str | None
@@ -85,6 +88,7 @@ def facts_of(
         next_in=wanted,
         earlier_in=before,
         max_model_len=row.max_model_len,
+        dtype=dtype_of(row.manifest),
         answer_tokens=row.answer_tokens,
         size_bytes=size_bytes,
         added=iso_time(row.created_ms),

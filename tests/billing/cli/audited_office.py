@@ -55,6 +55,7 @@ READS = {
     "limits show",
     "models list",
     "models show",
+    "models verify",
     "noisy list",
     "noisy show",
     "operations",

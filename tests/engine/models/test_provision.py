@@ -15,8 +15,9 @@ from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.sql.database import Database, migrate
 from engine.cli.models import command as models_command
+from engine.models.fingerprint import digests, rule_of
 from engine.models.provision import MANIFEST, prepare, provision, read_manifest, register
-from engine.models.registry import digests, resolve
+from engine.models.registry import resolve
 from tests.support.models import small_model
 
 # Of this version for ever: other weights are another version (CONVERSION), or answers go on with what they
@@ -38,7 +39,7 @@ def test_smollm2_is_dequantized_with_a_true_manifest(model_folder: Path):
     """bfloat16 safetensors, the tokenizer and the chat template, and the digests of exactly these files."""
     manifest = read_manifest(model_folder)
     assert (manifest["name"], manifest["max_model_len"]) == ("smollm2", 8192)
-    assert manifest["sha256"] == digests(model_folder)
+    assert manifest["sha256"] == digests(model_folder, rule_of(manifest))
     assert {"model.safetensors", "tokenizer.json", "chat_template.jinja"} <= manifest["sha256"].keys()
     assert (manifest["version"], manifest["sha256"]["model.safetensors"]) == ("0.1.2-bf16.2", WEIGHTS)
     with safe_open(model_folder / "model.safetensors", "pt") as weights:
@@ -190,6 +191,12 @@ def test_a_model_is_added_listed_and_made_newer(home: Path, hub: list[str]):
     assert hub == [f"owner/Name@{COMMIT}", "owner/Name@"]
     _, newer = map(json.loads, types("list", "--json").splitlines())
     assert newer["version"] == NEWER[:12]
+    assert types("verify", "name", newer["version"]).endswith("is as it was prepared\n")
+    (Path(newer["folder"]) / "config.json").write_text("{}")
+    verified = CliRunner().invoke(
+        models_command, ["verify", "name", newer["version"]], env={"PARLEY_HOME": str(home)}
+    )
+    assert "config.json changed since it was prepared" in str(verified.exception)
     refused = CliRunner().invoke(models_command, ["add", str(home / "none")], env={"PARLEY_HOME": str(home)})
     assert isinstance(refused.exception, StartupError)
 

@@ -1,7 +1,6 @@
-"""The registry: fingerprints move with what decides an answer; the newest enabled version wins."""
+"""The registry: the newest enabled version of a model wins."""
 
 import asyncio
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,33 +12,12 @@ from billing.tables.tenants import PLATFORM
 from core.sql.database import Database, migrate
 from engine.models.registry import (
     ModelRecord,
-    digests,
-    fingerprint,
     limit_answers,
     list_models,
     resolve,
     save,
 )
 from engine.models.tables import ModelVersion
-
-
-def test_a_fingerprint_covers_weights_tokenizer_template_config_dtype_and_engine(tmp_path: Path):
-    """Any of them changed is another fingerprint; a file beside them is not."""
-    names = ("model.safetensors", "tokenizer.json", "chat_template.jinja", "config.json")
-    for name in names:
-        (tmp_path / name).write_text(name)
-    first = fingerprint(digests(tmp_path), "auto")
-    (tmp_path / "README.md").write_text("no matter")
-    assert fingerprint(digests(tmp_path), "auto") == first
-    seen = {
-        first,
-        fingerprint(digests(tmp_path), "float32"),
-        fingerprint(digests(tmp_path), "auto", "vllm-1"),
-    }
-    for name in names:
-        (tmp_path / name).write_text("changed")
-        seen.add(fingerprint(digests(tmp_path), "auto"))
-    assert len(seen) == 3 + len(names)
 
 
 async def test_the_newest_enabled_version_of_a_name_is_resolved(tmp_path: Path):
@@ -111,12 +89,6 @@ async def test_models_added_and_limited_at_once_are_as_somebody_said(database: D
     said = [row for row in reversed(await list_rows(database, PLATFORM)) if row.action == "model.answers"]
     assert f":{found.answer_tokens}}}" in said[-1].after
     assert [row.before for row in said[1:]] == [row.after for row in said[:-1]]
-
-
-async def test_a_file_is_hashed_whole(tmp_path: Path):
-    """However large."""
-    (tmp_path / "a.safetensors").write_bytes(bytes(3 << 20))
-    assert digests(tmp_path) == {"a.safetensors": hashlib.sha256(bytes(3 << 20)).hexdigest()}
 
 
 def _record(version: str, folder: Path) -> ModelRecord:
