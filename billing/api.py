@@ -28,6 +28,7 @@ from billing.people.actors import actor_of_bearer, actor_of_session
 from billing.people.first_owner import owner_url
 from billing.people.known_browsers import KNOWN_SECONDS
 from billing.people.links import make_person_code
+from billing.people.people_names import people_named
 from billing.people.person_sessions import (
     PERSON_SESSION_SECONDS,
     NewPersonSession,
@@ -341,6 +342,7 @@ __all__ = [
     "owed_by_each",
     "owner_url",
     "owners_of_requests",
+    "people_named",
     "perform",
     "perform_or_propose",
     "pinned_prices",

@@ -8,17 +8,14 @@ import msgspec
 from sqlmodel import col, select
 
 from billing.limits import Scope
+from billing.people.people_names import IDS_AT_ONCE, people_named
 from billing.reports.usage_names import names_of
 from billing.reports.usage_questions import Facet
 from billing.tables.audit import AuditLog
 from billing.tables.limits import Budget, QuotaPolicy
-from billing.tables.people import Invitation, Membership, Person
-from billing.tables.tenants import PLATFORM
 from core.sql.database import Database
 
-NAMED_TABLES = "project cost_center api_key budget quota_policy invitation membership person"
-STAFF = "Parley's staff"
-IDS_AT_ONCE = 500
+NAMED_TABLES = "project cost_center api_key budget quota_policy invitation service_token membership person"
 # What a fact, or by the noun of a row's action its target, is the id of.
 PLACES = {
     "project": Facet.PROJECT,
@@ -48,14 +45,16 @@ async def names_in(
     names = await _owners(db, tenant_id, [*_owned(sided), *_owners_of(limits)])
     names |= {limit.id: limit_name(limit, names) for limit in limits}
     if people:
-        names |= await _people(db, tenant_id, _people_in(sided), staff)
+        names |= await people_named(db, tenant_id, _people_in(sided), staff)
     return [_told(each, names) for each in sided]
 
 
 def limit_name(limit: Limit, names: Mapping[str, str]) -> str:
     """A budget or limit in words: `budget of project lab, month`. Pure."""
-    whose = names.get(limit.scope_id, limit.scope_id) or "each"
-    of = "the whole tenant" if limit.scope == Scope.TENANT else f"{limit.scope} {whose}"
+    whose = names.get(limit.scope_id, limit.scope_id)
+    of = f"{limit.scope} {whose}" if whose else f"each {limit.scope}"
+    if limit.scope == Scope.TENANT:
+        of = "the whole tenant"
     if isinstance(limit, Budget):
         return f"budget of {of}, {limit.period}"
     return f"{limit.dimension.replace('_', ' ')} of {of}"
@@ -128,26 +127,6 @@ async def _limits(db: Database, tenant_id: str, ids: Collection[str]) -> list[Li
                 statement = select(table).where(col(table.tenant_id) == tenant_id, col(table.id).in_(some))
                 found += (await session.exec(statement)).all()
     return found
-
-
-async def _people(db: Database, tenant_id: str, ids: Collection[str], staff: bool) -> dict[str, str]:
-    """Names of members and of the platform's people, and addresses of those who are invited."""
-    names = dict[str, str]()
-    async with db.session() as session:
-        for some in _in_parts(ids):
-            invited = select(Invitation.id, Invitation.email).where(
-                col(Invitation.tenant_id) == tenant_id, col(Invitation.id).in_(some)
-            )
-            named = (
-                select(Person.id, Person.name, Membership.tenant_id)
-                .join(Membership, col(Membership.person_id) == col(Person.id))
-                .where(col(Person.id).in_(some), col(Membership.tenant_id).in_([tenant_id, PLATFORM]))
-            )
-            names |= dict((await session.exec(invited)).all())
-            members = (await session.exec(named)).all()
-            names |= {id: name if staff else STAFF for id, name, of in members if of == PLATFORM}
-            names |= {id: name for id, name, of in members if of == tenant_id}
-    return {id: name for id, name in names.items() if name}
 
 
 def _in_parts(ids: Collection[str]) -> Iterable[Sequence[str]]:

@@ -18,6 +18,7 @@ from billing.api import (
     SafetyDay,
     SafetyPolicy,
     listed_page,
+    people_named,
     verdicts_by_day,
     zone_named,
 )
@@ -44,6 +45,7 @@ from engine.safety.policy_checks import checked
 EDITORS = OPERATORS | ADMINS
 TRIERS = OPERATORS | DEVELOPERS | {Role.SUPPORT}
 READS = "tenant project safety_policy"
+PEOPLE = "invitation service_token membership person"
 CHECKING = OneAtATime()  # many patterns take a processor for seconds
 
 Document = dict[str, Any]
@@ -135,9 +137,10 @@ class MergedPolicy(msgspec.Struct, frozen=True):
 
 
 class PolicyHistoryVersion(msgspec.Struct, frozen=True):
-    """A version, and what it says otherwise than the one before."""
+    """A version, and what it says otherwise than the one before. `who`: its author by name."""
 
     version: PolicyVersion
+    who: str
     state: str
     diff: list[str]
 
@@ -185,7 +188,7 @@ async def show_merged(look: Look, ask: NamePolicy) -> MergedPolicy:
     return MergedPolicy(level, policy_hash(held), msgspec.to_builtins(shown))
 
 
-@operation("safety.history", "GET /safety/versions", may=READERS, uses=Uses(reads=READS))
+@operation("safety.history", "GET /safety/versions", may=READERS, uses=Uses(reads=f"{READS} {PEOPLE}"))
 async def policy_history(look: Look, ask: PolicyHistory) -> PolicyVersions:
     """List versions of a level's document, newest first: who made them, when and why."""
     level = await level_meant(look, ask)
@@ -197,10 +200,17 @@ async def policy_history(look: Look, ask: PolicyHistory) -> PolicyVersions:
     if page.next is not None:
         store, last = PolicyStore(look.db), rows[-1].version
         rows += await store.history(level.tenant_id, level.project_id, 1, before=last)
+    people = await people_named(
+        look.db, level.tenant_id, {row.author for row in rows}, staff=look.who.tenant is None
+    )
     versions: list[PolicyHistoryVersion] = []
     for row, earlier in list(with_earlier(rows))[: len(page.items)]:
         diff = diff_lines(scope_of(row), readable(earlier) if earlier else None, readable(row))
-        versions.append(PolicyHistoryVersion(PolicyVersion.of(row), state_of(row), diff))
+        versions.append(
+            PolicyHistoryVersion(
+                PolicyVersion.of(row), people.get(row.author, row.author), state_of(row), diff
+            )
+        )
     return PolicyVersions(versions, page.next, of=level)
 
 

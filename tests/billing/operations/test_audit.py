@@ -1,20 +1,23 @@
 """The list of who changed what: whose it is, what it is narrowed by, and its pages."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from billing.limits import Dimension, Scope
 from billing.operations import budgets, keys, limits, projects, tenants, users
 from billing.operations.audit import AuditFacts, ListAudit, list_audit
-from billing.operations.audit_names import STAFF, last_known, names_in
+from billing.operations.audit_names import last_known, names_in
 from billing.operations.budgets import SetBudget
 from billing.operations.keys import CreateKey
 from billing.operations.limits import SetLimit
 from billing.operations.projects import CreateProject
 from billing.operations.tenants import NameTenant, SetTenant
 from billing.operations.users import NameUser
+from billing.people.people_names import STAFF, people_named
 from billing.tables.audit import AuditLog
-from billing.tables.people import Membership, Person
+from billing.tables.people import Invitation, Membership, Person
 from billing.tables.tenants import PLATFORM
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.perform import answer_of
@@ -106,8 +109,21 @@ async def test_what_is_wrong_is_named(stores: Stores, field: str, value: str) ->
 def row_of(tenant: str, author: str, action: str, target: str, after: object = None) -> AuditLog:
     """A row of a tenant's chain, as it is shown."""
     said = msgspec.json.encode(after).decode()
-    facts = {"tenant_id": tenant, "author": author, "action": action, "target": target, "after": said}
-    rest = {"seq": 9, "at_ms": 1, "source": "api", "before": "null", "previous_sha256": "", "sha256": ""}
+    facts: dict[str, Any] = {
+        "tenant_id": tenant,
+        "author": author,
+        "action": action,
+        "target": target,
+        "after": said,
+    }
+    rest: dict[str, Any] = {
+        "seq": 9,
+        "at_ms": 1,
+        "source": "api",
+        "before": "null",
+        "previous_sha256": "",
+        "sha256": "",
+    }
     return AuditLog(**facts, **rest)
 
 
@@ -159,3 +175,26 @@ async def test_members_do_not_learn_who_works_for_the_platform(stores: Stores) -
     for staff, name in ((False, STAFF), (True, "Olga")):
         assert await names_in(stores.db, acme, [row], people=True, staff=staff) == [{STAFF_ID: name}]
     assert await names_in(stores.db, acme, [row], people=False, staff=True) == [{}]
+
+
+async def test_tokens_and_invitations_that_acted_are_named_too(stores: Stores) -> None:
+    """By the token's name and the address that was invited; one that is of another tenant is not."""
+    acme = await changed(stores)
+    async with stores.db.transaction() as session:
+        await insert_rows(session, [invited(acme, "i1"), invited("elsewhere", "i2")])
+    authors = ["invitation i1", "invitation i2", "token none"]
+    assert await people_named(stores.db, acme, authors) == {"invitation i1": "invitation mia@example.com"}
+
+
+def invited(tenant: str, id: str) -> Invitation:
+    """Somebody who was invited."""
+    return Invitation(
+        tenant_id=tenant,
+        id=id,
+        code_sha256=f"sha256 of {tenant} {id}",
+        email="mia@example.com",
+        role="admin",
+        by="",
+        created_ms=1,
+        expires_ms=2,
+    )

@@ -38,18 +38,24 @@ export function shareOf(limit: Limit): number | null {
 const TIMES: Record<string, string> = { day: "day", week: "week", month: "month", lifetime: "for good" };
 export const periodOf = (period: string) => TIMES[period] ?? period;
 
+/** Whom the words are for: how the tenant is called, and how times are shown. */
+type Told = { it: string; its: string; at: (time: string) => string };
+const TO_STAFF: Told = { it: "it", its: "its", at: moment };
+
+const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
 type Verdict = { state: "well" | "warn" | "bad"; text: string };
 
-/** Whether the tenant is within its limits, which is the nearest, and how its budget does. `at`: how times are shown. */
-export function verdictOf(tenant: Tenant, limits: readonly Limit[], budgets: readonly Budget[], at: (time: string) => string = moment): Verdict {
-  if (tenant.closed) return { state: "warn", text: `Closed since ${at(tenant.closed)}: its keys are refused. What it used stays in the books.` };
+/** Whether the tenant is within its limits, which is the nearest, and how its budget does. */
+export function verdictOf(tenant: Tenant, limits: readonly Limit[], budgets: readonly Budget[], to: Told = TO_STAFF): Verdict {
+  if (tenant.closed) return { state: "warn", text: `Closed since ${to.at(tenant.closed)}: ${to.its} keys are refused. What ${to.it} used stays in the books.` };
   const known = limits.filter((each) => each.mode === "enforce" && shareOf(each) !== null).toSorted((one, other) => (shareOf(other) ?? 0) - (shareOf(one) ?? 0));
   const spent = budgets.filter((each) => each.mode === "enforce" && (each.percent ?? 0) >= 100);
   const [nearest] = known;
-  const budget = budgetWords(budgets);
+  const budget = budgetWords(budgets, to.its);
   if (nearest && (shareOf(nearest) ?? 0) >= 1) return { state: "bad", text: `At a limit: ${named(nearest)} is used up, so further requests wait or are refused.${budget}` };
-  if (spent.length) return { state: "bad", text: `Over budget: ${spent.map(budgetName).join(", ")}.` };
-  if (!nearest) return { state: "well", text: limits.length ? `Its limits are each user's or key's own.${budget}` : `No limit of its own.${budget}` };
+  if (spent.length) return { state: "bad", text: `Over budget: ${spent.map((each) => budgetName(each, to.its)).join(", ")}.` };
+  if (!nearest) return { state: "well", text: limits.length ? `${capital(to.its)} limits are each user’s or key’s own.${budget}` : `No limit of ${to.its} own.${budget}` };
   return { state: "well", text: `Within all limits. The nearest is ${named(nearest)}, at ${Math.round((shareOf(nearest) ?? 0) * 100)} %.${budget}` };
 }
 
@@ -59,16 +65,16 @@ function named(limit: Limit): string {
   return `${`${name} ${unit}`.trim().toLowerCase()}${owner ? ` of ${owner}` : ""}`;
 }
 
-function budgetWords(budgets: readonly Budget[]): string {
+function budgetWords(budgets: readonly Budget[], its: string): string {
   const [fullest] = budgets.filter((each) => each.percent !== undefined).toSorted((one, other) => (other.percent ?? 0) - (one.percent ?? 0));
   if (!fullest) return "";
   const lasts = fullest.exhausted ? `; at this pace it lasts until ${day(fullest.exhausted)}` : "";
-  return ` ${fullest.percent} % of ${budgetName(fullest)} is spent${lasts}.`;
+  return ` ${fullest.percent} % of ${budgetName(fullest, its)} is spent${lasts}.`;
 }
 
-export function budgetName(budget: Budget): string {
+export function budgetName(budget: Budget, its = "its"): string {
   const owner = ownerOf(budget.scope, budget.of);
-  return `${owner ? `${owner}'s` : "its"} ${money(budget.override ?? budget.limit)} USD ${budget.period === "lifetime" ? "for good" : `a ${periodOf(budget.period)}`}`;
+  return `${owner ? `${owner}’s` : its} ${money(budget.override ?? budget.limit)} USD ${budget.period === "lifetime" ? "for good" : `a ${periodOf(budget.period)}`}`;
 }
 
 /** An RFC 3339 time as a date, or a dash. */

@@ -12,7 +12,7 @@ export function AuditPage() {
     <>
       <h1 className="page-title">Audit log</h1>
       <p className="meta">Times are those of {zone}.</p>
-      <p className="lead">Every change of your tenant, who made it and why, and what Parley's staff looked at. <b>Nothing here can be edited or removed</b>: each row is chained to the one before.</p>
+      <p className="lead">Every change of your tenant, who made it and why, and what Parley’s staff looked at. <b>Nothing here can be edited or removed</b>: each row is chained to the one before.</p>
       <OldFigures />
       <Audit tenant={id} />
     </>

@@ -111,11 +111,18 @@ function RemoveTarget({ tenant, target, onClose }: { tenant: string; target: Tar
 
 const reachedColumns = (at: Times): Column<Reached>[] => [
   { title: "Time", cell: (row) => <span className="nowrap tabular">{at(row.reached)}</span> },
-  { title: "Of", cell: (row) => <b><bdi>{row.scope === "wallet" ? "wallet" : [row.scope === "tenant" ? "whole tenant" : row.scope, row.scope === "tenant" ? "" : row.of, row.period].filter(Boolean).join(" ")}</bdi></b> },
+  { title: "Of", cell: (row) => <b><bdi>{ownerWords(row)}</bdi></b> },
   { title: "At, %", number: true, phone: "end", cell: (row) => count(row.percent) },
   { title: "Spent, USD", number: true, cell: (row) => money(row.spent) },
   { title: "Of, USD", number: true, cell: (row) => money(row.limit) },
 ];
+
+/** `Project lab, month`, as the budget is called above. */
+function ownerWords({ scope, of, period }: Reached): string {
+  if (scope === "wallet") return "Wallet";
+  const owner = scope === "tenant" ? "Whole tenant" : `${scope.charAt(0).toUpperCase()}${scope.slice(1)} ${of}`.trim();
+  return period ? `${owner}, ${period}` : owner;
+}
 
 function WasReached({ tenant, named }: { tenant: string; named: Named }) {
   const at = useTimes();

@@ -32,7 +32,7 @@ export function LimitsPage() {
   const [limits, budgets] = [limitsAsked.data, budgetsAsked.data];
   const named = useOwnerNames(id);
   const at = useTimes();
-  const lead = facts && limits && budgets ? verdictOf(facts, named(limits) ?? [], named(budgets) ?? [], at).text : "";
+  const lead = facts && limits && budgets ? verdictOf(facts, named(limits) ?? [], named(budgets) ?? [], { it: "you", its: "your", at }).text : "";
   const close = () => setOpened(null);
   return (
     <>

@@ -93,7 +93,7 @@ type Version = Schemas["PolicyHistoryVersion"];
 const versionColumns = (at: ReturnType<typeof useTimes>): Column<Version>[] => [
   { title: "Version", cell: (row) => <b className="tabular">{row.version.version}</b> },
   { title: "Time", cell: (row) => <span className="nowrap tabular">{at(row.version.created)}</span> },
-  { title: "Who", phone: "end", cell: (row) => <bdi>{row.version.author}</bdi> },
+  { title: "Who", phone: "end", cell: (row) => <bdi title={row.version.author}>{row.who}</bdi> },
   { title: "Why", cell: (row) => (row.version.reason ? <span className="soft">“{row.version.reason}”</span> : "") },
   { title: "Lines changed", number: true, cell: (row) => count(row.diff.filter((line) => /^[+-](?![+-])/.test(line)).length) },
 ];

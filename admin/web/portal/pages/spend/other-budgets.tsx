@@ -23,10 +23,10 @@ export function OtherBudgets({ summary }: { summary: Summary }) {
 }
 
 const COLUMNS: Column<SpendBudget>[] = [
-  { title: "Other budgets", cell: (each) => <b><bdi>{capital(budgetName(each))}</bdi></b> },
+  { title: "Other budgets", cell: (each) => <b><bdi>{capital(budgetName(each, "your"))}</bdi></b> },
   { title: "Spent", number: true, cell: (each) => (each.spent ? money(each.spent) : "") },
   { title: "Of", number: true, phone: "end", cell: (each) => money(limitOf(each)) },
-  { title: "Used, %", cell: (each) => <span className="used"><Meter share={(each.percent ?? 0) / 100} label={`${budgetName(each)} spent`} /><span>{each.percent ?? 0}</span></span> },
+  { title: "Used, %", cell: (each) => <span className="used"><Meter share={(each.percent ?? 0) / 100} label={`${budgetName(each, "your")} spent`} /><span>{each.percent ?? 0}</span></span> },
   { title: "Gone about", right: true, cell: (each) => goneOn(each) },
 ];
 
