@@ -88,7 +88,9 @@ async def test_no_report_has_a_month_that_has_not_begun(november: Stores, name: 
         assert (await refused(november, name, month=wrong))[0] == "month"
 
 
-@pytest.mark.parametrize("name", [each for each in reports_with("month") if not each.startswith("chargeback.idle")])
+@pytest.mark.parametrize(
+    "name", [each for each in reports_with("month") if not each.startswith("chargeback.idle")]
+)
 async def test_no_report_has_a_month_before_the_first(november: Stores, name: str) -> None:
     """Neither made nor used then; which is the first is told."""
     if name in ("spend.pools", "pools.usage"):  # of pools there may be more than of requests
