@@ -1,4 +1,6 @@
-"""A dedicated pool with ready time."""
+"""Pools, and a dedicated one with ready time."""
+
+from typing import Any
 
 from sqlmodel import col, select
 
@@ -10,6 +12,7 @@ from billing.prices.files import FlatPrices
 from billing.prices.price_file_tiers import gpu_second_nano
 from billing.tables.dedicated_pools import PoolOwner
 from billing.tables.ledger import LedgerEntry
+from billing.tables.pools import PoolRow
 from billing.tables.tenants import Tenant
 from billing.tenants.tenancy import create_tenant
 from core.clock import now_ms
@@ -25,6 +28,12 @@ HOUR = NOW_HOUR + HOUR_MS  # prices and commitments begin now or later
 def after(hours: int) -> int:
     """A time at which that many hours from HOUR on are over."""
     return HOUR + hours * HOUR_MS + SETTLE_MS
+
+
+def a_pool(pool: str = "a", **columns: Any) -> PoolRow:
+    """A shared pool with two workers."""
+    facts: dict[str, Any] = {"model": "m", "version": "v1", "workers": 2, "labels": {}, "made_ms": 1}
+    return PoolRow(pool=pool, **(facts | columns))
 
 
 def an_interval(hour: int, start_s: int, end_s: int, worker: str = "w", pool: str = "a") -> ReadyInterval:

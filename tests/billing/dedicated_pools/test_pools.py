@@ -13,19 +13,14 @@ from billing.audit.log import list_rows
 from billing.dedicated_pools.desired import DesiredPool, read_pools
 from billing.dedicated_pools.owners import owner_of, owners_of
 from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool
-from billing.tables.pools import SHARED, PoolAdmission, PoolRow
+from billing.tables.pools import SHARED, PoolAdmission
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import create_tenant
 from chaos.tampering.unguarded import tamper
 from core.errors import Refused
 from core.sql.database import Database
+from tests.billing.dedicated_pools.dedicated import a_pool
 from tests.billing.edits import AT_ONCE
-
-
-def a_pool(pool: str = "a", **columns: Any) -> PoolRow:
-    """A shared pool with two workers."""
-    facts: dict[str, Any] = {"model": "m", "version": "v1", "workers": 2, "labels": {}, "made_ms": 1}
-    return PoolRow(pool=pool, **(facts | columns))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from billing.dedicated_pools.versions import (
 from billing.tables.tenants import PLATFORM
 from core.errors import Refused
 from core.sql.database import Database
-from tests.billing.dedicated_pools.test_pools import a_pool
+from tests.billing.dedicated_pools.dedicated import a_pool
 from tests.billing.edits import AT_ONCE
 
 MINUTE_MS = 60_000

@@ -1,6 +1,5 @@
 """Operations on projects, cost centers and users: whose they are, and what a dry run leaves."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 from billing.audit.log import list_rows
@@ -28,6 +27,7 @@ from core.operations import Role
 from tests.billing.events import an_event
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
+from tests.support.patience import wait_until
 
 DRY = Terms(dry_run=True)
 OWN, OTHERS = ListOfTenant(tenant="acme"), ListOfTenant(tenant="other")
@@ -209,7 +209,8 @@ async def test_what_was_charged_to_a_closed_cost_center_keeps_its_name(stores: S
 
     await used("r1")
     await answer_of(projects.close_cost_center, stores, OWNER, closing("4711", "4712"))
-    await asyncio.sleep(0.01)  # the next one ends later, by the clock
+    closed = now_ms()
+    await wait_until(lambda: now_ms() > closed)
     await used("r2")
     month = datetime.now(UTC).strftime("%Y-%m")
     ask = AskChargeback(tenant="acme", month=month, rows="cost_center")

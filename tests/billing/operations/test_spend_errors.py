@@ -17,7 +17,7 @@ from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.operations.acting import OWNER, member_of, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
-from tests.billing.requests.test_dearest import plan_of
+from tests.support.plans import plan_of
 
 ENDS = [("error", "engine_lost"), ("error", "engine_lost"), ("deadline", ""), ("stop", ""), ("cancelled", "")]
 

@@ -1,9 +1,5 @@
 """The dearest requests are taken from the end of an index: no hour of requests is sorted."""
 
-from typing import Any
-
-from sqlalchemy import text
-
 from billing.periods import HOUR_MS, PeriodWindow
 from billing.posting.biller import post
 from billing.reports.usage_questions import Facet
@@ -12,20 +8,10 @@ from billing.requests.dearest import DearestQuestion
 from billing.usage import encode
 from core.sql.database import Database
 from tests.billing.events import an_event
+from tests.support.plans import plan_of
 
 DAY = PeriodWindow(0, 24 * HOUR_MS)
 QUESTION = DearestQuestion("t1", DAY, Facet.KEY, "k1")
-
-
-async def plan_of(db: Database, statement: Any) -> str:
-    """How the database reads, where it may not do with a small table what it would not with a large one."""
-    async with db.engine.connect() as connection:
-        sql = str(statement.compile(db.engine, compile_kwargs={"literal_binds": True}))
-        if db.dialect == "sqlite":
-            return "\n".join(row[3] for row in await connection.execute(text(f"EXPLAIN QUERY PLAN {sql}")))
-        for way in ("seqscan", "bitmapscan", "sort"):
-            await connection.execute(text(f"SET LOCAL enable_{way} = off"))
-        return "\n".join(row[0] for row in await connection.execute(text(f"EXPLAIN {sql}")))
 
 
 async def test_each_cell_is_read_from_the_end_of_the_index(database: Database) -> None:
