@@ -14,8 +14,9 @@ from core.sql.database import Database, migrate, require_schema
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import Table, print_blocks
 from engine.cli.formatting import NOTHING
-from engine.models.provision import MANIFEST, prepare, read_manifest, register
-from engine.models.registry import ModelRecord, find_version
+from engine.cli.model_checks import checked
+from engine.models.provision import MANIFEST, prepare, read_manifest, record_in, register
+from engine.models.registry import ModelRecord, find_version, save_checks
 from engine.models.unchanged import changed_files
 from engine.operations import model_use, models
 from engine.operations.model_facts import ModelFacts
@@ -41,13 +42,17 @@ def command() -> None:
 
 @command.command()
 @click.argument("model")
-def add(model: str) -> None:
+@click.option("--no-answer", is_flag=True, help="Try no answer here: the first worker proves the version.")
+def add(model: str, no_answer: bool) -> None:
     """Make MODEL ready: smollm2, a folder (config, tokenizer, template, safetensors) or a hub id.
+
+    Its tokenizer has to load, its template to render a conversation, and an engine to answer with it, where
+    this machine has one and room; each check is printed as it passes. What fails is not added.
 
     A hub id is looked up again: where it has a newer commit, that becomes the newest version.
     owner/name@commit is that commit and no other. No pool uses it yet: `models use` does.
     """
-    record = asyncio.run(_add(Settings(), model))
+    record = asyncio.run(_add(Settings(), model, answers=not no_answer))
     print_line(f"{record.name} {record.version} is ready in {record.folder}")
     print_line(f"no pool uses it yet: parley models use {record.name} {record.version}")
 
@@ -221,12 +226,15 @@ async def _verify(settings: Settings, model: str, version: str) -> list[str]:
     return await asyncio.to_thread(changed_files, record.folder, manifest, print_line)
 
 
-async def _add(settings: Settings, model: str) -> ModelRecord:
+async def _add(settings: Settings, model: str, *, answers: bool) -> ModelRecord:
     await asyncio.to_thread(ensure_home, settings)
     await migrate(settings.database_endpoint)
     folder = await prepare(model, settings.home, print_line, refresh=True)
+    passed = await checked(record_in(folder, settings), settings, print_line, answers=answers)
     db = Database(settings.database_endpoint)
     try:
-        return await register(db, folder, settings)
+        record = await register(db, folder, settings)
+        await save_checks(db, record.name, record.version, passed)
+        return record
     finally:
         await db.close()

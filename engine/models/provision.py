@@ -84,19 +84,24 @@ async def prepare(name_or_path: str, data_folder: Path, progress: Progress, *, r
 
 async def register(db: Database, folder: Path, settings: Settings) -> ModelRecord:
     """Make a provisioned folder a model version that requests can name. Trusts its manifest's digests."""
+    manifest, record = read_manifest(folder), record_in(folder, settings)
+    run = asdict(made_with(manifest, settings))
+    await save(db, record, manifest if record.dtype is None else {**manifest, "made_with": run}, now_ms())
+    return record
+
+
+def record_in(folder: Path, settings: Settings) -> ModelRecord:
+    """The version in a provisioned folder, as these settings run it. Trusts its manifest's digests."""
     manifest = read_manifest(folder)
     run = made_with(manifest, settings)
-    covers = rule_of(manifest) != 1
-    record = ModelRecord(
+    return ModelRecord(
         name=manifest["name"],
         version=manifest["version"],
         fingerprint=fingerprint_of(manifest, run),
         folder=folder,
         max_model_len=run.max_model_len,
-        dtype=run.dtype if covers else None,
+        dtype=None if rule_of(manifest) == 1 else run.dtype,
     )
-    await save(db, record, {**manifest, **({"made_with": asdict(run)} if covers else {})}, now_ms())
-    return record
 
 
 def named_model(name_or_path: str, data_folder: Path) -> tuple[str, str | None]:

@@ -1,6 +1,6 @@
 """Model versions that this installation knows. Imports no engine, so that the gateway can read it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,17 @@ async def find_version(db: Database, name: str, version: str) -> ModelRecord | N
     async with db.session() as session:
         row = await session.get(ModelVersion, (name, version))
     return None if row is None else _record(row)
+
+
+async def save_checks(db: Database, name: str, version: str, checks: Sequence[Mapping[str, Any]]) -> None:
+    """Keep what a version passed, in place of what it passed before. It has to be there."""
+    async with db.transaction() as session:
+        await lock_until_commit(session, MODELS)
+        row = await session.get_one(ModelVersion, (name, version))
+        before = _facts(row)
+        row.checks = [dict(each) for each in checks]
+        session.add(row)
+        await record(session, PLATFORM, "model.check", f"{name} {version}", before, _facts(row))
 
 
 async def remove_version(db: Database, name: str, version: str, now_ms: int) -> ModelVersion:

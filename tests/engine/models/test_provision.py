@@ -180,14 +180,14 @@ def test_a_model_is_added_listed_and_made_newer(home: Path, hub: list[str]):
 
     asyncio.run(migrate(Settings(home=home).database_endpoint))
     assert types("list") == "No model yet: parley models add smollm2\n"
-    first, unused = types("add", f"owner/Name@{COMMIT}").splitlines()[-2:]
+    first, unused = types("add", f"owner/Name@{COMMIT}", "--no-answer").splitlines()[-2:]
     assert unused == f"no pool uses it yet: parley models use name {COMMIT[:12]}"
     assert "no pool serves name, so its requests are refused: parley pools create POOL" in types("list")
     assert first.startswith(f"name {COMMIT[:12]} is ready in {home / 'models'}")
     (listed,) = map(json.loads, types("list", "--json").splitlines())
     assert (listed["name"], listed["version"], listed["max_model_len"]) == ("name", COMMIT[:12], 128)
     assert Path(listed["folder"]).is_dir()
-    types("add", "owner/Name")
+    types("add", "owner/Name", "--no-answer")
     assert hub == [f"owner/Name@{COMMIT}", "owner/Name@"]
     _, newer = map(json.loads, types("list", "--json").splitlines())
     assert newer["version"] == NEWER[:12]
