@@ -25,6 +25,7 @@ from chaos.bench.portal import portal
 from chaos.bench.prefill import prefill
 from chaos.bench.queue import queue
 from chaos.bench.quotas import quotas
+from chaos.bench.roll import roll
 from chaos.bench.safety.command import safety
 from chaos.bench.seams import seams
 from chaos.bench.session.cancel import cancel
@@ -60,6 +61,7 @@ bench.add_command(forecast_bench)
 bench.add_command(interactive)
 bench.add_command(noisy)
 bench.add_command(move_tenant)
+bench.add_command(roll)
 bench.add_command(masks)
 bench.add_command(prefill)
 bench.add_command(seams)

@@ -61,13 +61,12 @@ class RollFacts:
         return pinned, await self._fit(target, reports)
 
     def same(self, target: PoolTarget, reports: Sequence[NodeReport]) -> set[str]:
-        """Other versions that run, and are the one in use by another name: they serve its requests."""
+        """Other versions that run, and are the one in use by another name: they serve its requests. The next
+        version is none of them, as it is made ready under its own name."""
         in_use = self.fingerprint(target.model, target.version)
         slots = [slot for report in reports for slot in report.slots]
-        return {slot.version for slot in slots if in_use and slot.fingerprint == in_use} - {
-            target.version,
-            "",
-        }
+        named = {slot.version for slot in slots if in_use and slot.fingerprint == in_use}
+        return named - {target.version, target.next_version, ""}
 
     def fingerprint(self, model: str, version: str) -> str:
         """A version's fingerprint; empty where it is not known."""

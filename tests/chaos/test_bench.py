@@ -150,6 +150,15 @@ def test_a_tenant_moves_with_its_live_answers():
     assert 0 < found["pause p50"] <= found["longest pause"]
 
 
+@pytest.mark.long
+def test_a_pool_rolls_to_a_version_and_back():
+    """No answer fails, and the version in use has a ready worker whenever somebody looks."""
+    found = figures("roll", "--streams", "4", "--bulk", "8")
+    assert found["errors"] == found["not whole"] == 0
+    assert found["without a ready worker of the version in use"] == 0
+    assert found["answers"] > 16
+
+
 @pytest.mark.parametrize("events", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
 def test_a_backup_beside_writers_is_restored_whole(events: int):
     """No event of before it is missing, and verify and reconcile find nothing."""

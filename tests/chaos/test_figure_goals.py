@@ -7,6 +7,7 @@ import ast
 import inspect
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +29,7 @@ from chaos.bench import (
     masks,
     move_tenant,
     portal,
+    roll,
     seams,
 )
 from chaos.bench.api_lists.cases import ReadCase
@@ -91,6 +93,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
         "forecast": (forecast_at(90, 80), forecast_at(79, 100)),
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
         "move-tenant": (moved(1.5, 100, 0), moved(1.51, 99, 1)),
+        "roll": (rolled("length", 0.0), rolled("error", 0.02)),
         "relay": (relayed(1.0), relayed(1.01)),
         "seams": (continued([], 0.001), continued([3], 0.00101)),
         "backup": (backed_up(120.0, 1, 0, 0), backed_up(120.1, 0, 1, 1)),
@@ -122,6 +125,12 @@ def read(ms: float) -> list[Figure]:
     took = {"": 1.0, "month": ms}
     cases = [TimedCase(visit, ReadCase(declared, shown, "/api"), [took[shown]]) for shown in took]
     return portal.read_figures(cases)
+
+
+def rolled(reason: str, without: float) -> list[Figure]:
+    """An answer that ended so, and this long without a ready worker."""
+    well = int(not without)
+    return roll.Seen(Counter({reason: 1}), [0.1], without, 9, well, well, [1.0, 1.0]).figures()
 
 
 def sessions(each: int) -> list[Figure]:

@@ -151,3 +151,7 @@ async def test_the_same_version_by_another_name_goes_on(
     order = await nodes.next_order("s", 1, resizes=True)
     assert order is not None
     assert counts_of(order.worker) == WorkerCounts({"2": 2, "2b": 1}, 3)
+    wanted = replace(target, next_version="2")
+    assert (await hands.observe([wanted])).pools["default"].supervisors[0].versions == {
+        "2": VersionWorkers(2, 2, 2)
+    }
