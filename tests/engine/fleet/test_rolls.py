@@ -16,7 +16,7 @@ from engine.models.registry import ModelRecord, save
 from engine.queue.types import WorkerView
 from engine.request import PriorityClass
 from tests.engine.builders import FINGERPRINT
-from tests.engine.fleet.test_fleet_processes import Fleet, running
+from tests.engine.fleet.fleet_processes import Fleet, running
 from tests.engine.node.supervised import crew as crew
 from tests.engine.workers import PoolWorkers
 from tests.support.patience import LONG_TEST_SECONDS
