@@ -1,19 +1,20 @@
 """What the engine's commands print of workers, lines and models, column by column."""
 
 import asyncio
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from billing.pools import PoolRow
 from core.terminal.terminal_tables import print_blocks
 from engine.cli import models, top
 from engine.cli.formatting import duration, time_of_day, worker_table
 from engine.gpus import DeviceHealth
-from engine.models.registry import ModelRecord
+from engine.models.tables import ModelVersion
 from engine.operations.inspection import ClassRow, PoolSnapshot
+from engine.operations.model_facts import facts_of
 from engine.operations.tenant_rows import TenantRow
 from engine.operations.worker_rows import WorkerRow
 from tests.engine.cli.printed import AT_MS, printed
@@ -169,15 +170,25 @@ async def test_top_goes_on_until_it_is_interrupted(
 
 
 def test_models_are_printed_with_where_they_are(monkeypatch: pytest.MonkeyPatch):
-    """The beginning of a fingerprint is enough to compare two; and which pools serve it."""
-    record = ModelRecord("tiny", "1", "0123456789abcdef", Path("/models/tiny"), 32_768)
-
-    async def found(_: Any) -> list[models.ListedModel]:
-        return [models.ListedModel(record, ("far", "near"))]
-
-    monkeypatch.setattr(models, "_list", found)
+    """The beginning of a fingerprint is enough to compare two; and what each is to the pools."""
+    row = ModelVersion(
+        name="tiny",
+        version="1",
+        fingerprint="0123456789abcdef",
+        folder="/models/tiny",
+        max_model_len=32_768,
+        manifest={},
+        created_ms=AT_MS,
+    )
+    pools = [
+        PoolRow(pool="far", model="tiny", version="1", workers=1, labels={}, made_ms=1),
+        PoolRow(pool="near", model="tiny", version="0", next_version="1", workers=1, labels={}, made_ms=1),
+    ]
+    monkeypatch.setattr(models, "all_pages", lambda *_: [facts_of(row, pools, {"far": 1}, 3 << 20)])
     printed = CliRunner().invoke(models.command, ["list"], catch_exceptions=False).output
-    head, rule, row = (line.strip() for line in printed.splitlines() if line.strip())
-    assert " ".join(head.split()) == "name version fingerprint pools tokens at most folder"
+    head, rule, line = (line.strip() for line in printed.splitlines() if line.strip())
+    columns = "name version state pools fingerprint size tokens at most proved"
+    assert " ".join(head.split()) == columns
     assert not rule.strip(" ─━╺")
-    assert row.split() == ["tiny", "1", "0123456789ab", "far,", "near", "32,768", "/models/tiny"]
+    facts = ["tiny", "1", "in", "use", "far,", "near", "(next)", "0123456789ab", "3", "MiB", "32,768"]
+    assert line.split()[: len(facts)] == facts
