@@ -13,7 +13,11 @@ from core.errors import bad_request
 FRESH_MS = 15_000  # the fleet looks every two seconds
 NO_FLEET = "no fleet runs: `parley fleet`"
 UNSEEN = "the fleet has not seen the last change yet"
-STEPS = {"start": "its supervisor starts", "resize": "its workers are being changed"}
+STEPS = {
+    "start": "its supervisor starts",
+    "resize": "its workers are being changed",
+    "switch": "its next version takes over",
+}
 
 
 @dataclass(frozen=True)

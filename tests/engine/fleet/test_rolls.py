@@ -121,3 +121,25 @@ async def test_whatever_is_killed_a_switch_goes_on(crew: PoolWorkers):
         await use_version(load.fleet.db, "default", WantedVersion("1"))
         load.fleet.kill("core.cli fleet")
         await load.settles("1", 2)
+
+
+async def test_a_version_that_does_not_load_is_told_and_can_be_given_up(crew: PoolWorkers):
+    """The version in use serves all the while; nothing is switched."""
+    async with running(crew, 1) as fleet:
+        await fleet.has(1)
+        nowhere = crew.settings.home / "nowhere"
+        await save(fleet.db, ModelRecord("tiny", "2", FINGERPRINTS["2"], nowhere, 4096), {}, now_ms())
+        (before,) = await crew.queue.workers()
+        await use_version(fleet.db, "default", WantedVersion("2"))
+
+        async def told() -> bool:
+            (state,) = await read_states(fleet.db)
+            return state.why.startswith(
+                "version 2 does not start, 1 goes on: worker 1: its model has not loaded"
+            )
+
+        await fleet.until(told)
+        assert (await read_pools(fleet.db))[0].version == "1"
+        await use_version(fleet.db, "default", WantedVersion("1"))
+        await fleet.has(1)
+        assert [each.worker for each in await crew.queue.workers()] == [before.worker]

@@ -33,6 +33,9 @@ async def test_a_pool_runs_the_version_of_its_row(home: Path, sqlite: Database):
     assert other.version == "2"
     await edit_pool(sqlite, "a", {"version": "2"})
     assert (await known.read()).fingerprint == "f2"
+    assert (await known.read("1")).fingerprint == "f1"  # a worker that began with it starts again
+    with pytest.raises(StartupError, match="version 7 of the model of pool a"):
+        await known.read("7")
     await edit_pool(sqlite, "a", {"version": "3"})
     assert await model_of_pool(sqlite, settings) is None
     with pytest.raises(StartupError, match="pool a"):
