@@ -38,12 +38,14 @@ class Catalogue:
         self._offers: dict[tuple[str, str], tuple[float, PriceOffer]] = {}
 
     async def models(self) -> list[ModelRecord]:
-        """All models, by name."""
+        """All models, by name: the version that tenants without a pool of their own get, else any that a
+        pool serves, else the newest."""
         if monotonic() - self._read_at > KEEP_SECONDS:
             began, changes = monotonic(), self._changes
             versions, self._routes = await list_versions(self._db), await read_routes(self._db)
-            self._models = {record.name: record for record in versions}  # the newest, which stands last
             self._versions = {(record.name, record.version): record for record in versions}
+            newest = {record.name: record for record in versions}  # which stands last
+            self._models = {name: self._served(name) or record for name, record in newest.items()}
             self._read_at = began if changes == self._changes else float("-inf")
         return list(self._models.values())
 
@@ -87,6 +89,11 @@ class Catalogue:
             return None
         route = self._routes.of(SHARED, default.name) or self._routes.any_of(default.name)
         return self._placed(default.name, route)
+
+    def _served(self, name: str) -> ModelRecord | None:
+        """The version that a pool serves to all, else to anybody; None: no pool does."""
+        placed = self._placed(name, self._routes.of(SHARED, name) or self._routes.any_of(name))
+        return None if placed is None else placed.record
 
     def _placed(self, name: str, route: PoolRoute | None) -> ServedModel | None:
         """The version that a route's pool runs; None: there is no route, or no such version."""

@@ -1,5 +1,6 @@
 """Versions of models: using another one, going back, removing what nobody needs; what is refused says why."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,18 @@ async def test_another_wish_replaces_the_one_under_way(stores: Stores):
     assert replaced.note.startswith("v2, which was under way, is given up")
     assert (await use(stores, "v1")).pools[0].note == "v4, which was under way, is given up"
     assert (await use(stores, "v1")).pools[0].note == "it is in use already"
+
+
+async def test_of_two_wishes_at_once_the_later_replaces_the_other(stores: Stores):
+    """Neither is lost without a word: who came later is told what they replaced."""
+    await pool(stores)
+    await add(stores.db, "v4")
+    both = await asyncio.gather(use(stores, "v2"), use(stores, "v4"))
+    (row,) = await read_pools(stores.db)
+    (first,) = [each.pools[0].next for each in both if "given up" not in each.pools[0].note]
+    (later,) = [each.pools[0] for each in both if "given up" in each.pools[0].note]
+    assert (row.next_version, {first, later.next}) == (later.next, {"v2", "v4"})
+    assert later.note.startswith(f"{first}, which was under way, is given up")
 
 
 @pytest.mark.parametrize(("workers", "version"), [(0, "v2"), (2, "v3")])

@@ -101,6 +101,13 @@ async def test_models_are_known_for_two_seconds(
         assert books.read == read, passed_ms
 
 
+async def test_a_version_that_was_only_added_is_not_told(catalogue: Catalogue, books: CatalogueDatabase):
+    """Clients see the one that a pool serves; of a model that none serves the newest."""
+    books.names, books.versions = ["a", "b"], ["1", "2"]
+    books.pools = [pool_row("p")]
+    assert [(each.name, each.version) for each in await catalogue.models()] == [("a", "1"), ("b", "2")]
+
+
 @pytest.mark.parametrize(
     ("names", "asked", "found"),
     [
