@@ -110,6 +110,7 @@ async def test_a_version_is_switched_and_rolled_back_without_an_outage(crew: Poo
     assert (load.looks_without, load.looks > 20) == (0, True)
 
 
+@pytest.mark.long
 async def test_whatever_is_killed_a_switch_goes_on(crew: PoolWorkers):
     """The supervisor, which takes all workers with it, and the controller, for which a spare goes on: no
     request fails."""
@@ -143,3 +144,19 @@ async def test_a_version_that_does_not_load_is_told_and_can_be_given_up(crew: Po
         await use_version(fleet.db, "default", WantedVersion("1"))
         await fleet.has(1)
         assert [each.worker for each in await crew.queue.workers()] == [before.worker]
+
+
+async def test_on_one_place_a_gap_is_waited_through(crew: PoolWorkers, monkeypatch: pytest.MonkeyPatch):
+    """Accepted, the old version ends what it has; requests of the new one wait for its worker. None fails."""
+    monkeypatch.setenv("PARLEY_FLEET_WORKERS_MAX", "1")
+    async with loaded(crew, 1) as load:
+        await use_version(load.fleet.db, "default", WantedVersion("2"))
+
+        async def waits() -> bool:
+            (state,) = await read_states(load.fleet.db)
+            return "nobody would serve for about" in state.why
+
+        await load.fleet.until(waits)
+        await use_version(load.fleet.db, "default", WantedVersion("2", accept_gap=True))
+        await load.settles("2", 1)
+    assert load.looks_without > 0
