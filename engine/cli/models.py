@@ -43,7 +43,8 @@ def command() -> None:
 @command.command()
 @click.argument("model")
 @click.option("--no-answer", is_flag=True, help="Try no answer here: the first worker proves the version.")
-def add(model: str, no_answer: bool) -> None:
+@click.option("--name", default="", help="Of which model it is a version; by default the folder's or id's.")
+def add(model: str, no_answer: bool, name: str) -> None:
     """Make MODEL ready: smollm2, a folder (config, tokenizer, template, safetensors) or a hub id.
 
     Its tokenizer has to load, its template to render a conversation, and an engine to answer with it, where
@@ -52,7 +53,7 @@ def add(model: str, no_answer: bool) -> None:
     A hub id is looked up again: where it has a newer commit, that becomes the newest version.
     owner/name@commit is that commit and no other. No pool uses it yet: `models use` does.
     """
-    record = asyncio.run(_add(Settings(), model, answers=not no_answer))
+    record = asyncio.run(_add(Settings(), model, name, answers=not no_answer))
     print_line(f"{record.name} {record.version} is ready in {record.folder}")
     print_line(f"no pool uses it yet: parley models use {record.name} {record.version}")
 
@@ -226,10 +227,10 @@ async def _verify(settings: Settings, model: str, version: str) -> list[str]:
     return await asyncio.to_thread(changed_files, record.folder, manifest, print_line)
 
 
-async def _add(settings: Settings, model: str, *, answers: bool) -> ModelRecord:
+async def _add(settings: Settings, model: str, name: str, *, answers: bool) -> ModelRecord:
     await asyncio.to_thread(ensure_home, settings)
     await migrate(settings.database_endpoint)
-    folder = await prepare(model, settings.home, print_line, refresh=True)
+    folder = await prepare(model, settings.home, print_line, refresh=True, name=name)
     passed = await checked(record_in(folder, settings), settings, print_line, answers=answers)
     db = Database(settings.database_endpoint)
     try:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,14 +64,20 @@ def provision(name_or_path: str, data_folder: Path, progress: Progress) -> Path:
     return asyncio.run(prepare(name_or_path, data_folder, progress))
 
 
-async def prepare(name_or_path: str, data_folder: Path, progress: Progress, *, refresh: bool = False) -> Path:
+async def prepare(
+    name_or_path: str, data_folder: Path, progress: Progress, *, refresh: bool = False, name: str = ""
+) -> Path:
     """The provisioned folder of a model; makes it where it is not there. Two at once are safe.
 
-    `refresh`: look for a newer commit of a hub id too. Raises StartupError with what to do.
+    `refresh`: look for a newer commit of a hub id too; `name`: of the model that it is a version of, in place
+    of the folder's or the id's. Raises StartupError with what to do.
     """
     models = data_folder / "models"
+    if name and _name(name) != name:
+        raise StartupError(f"{name!r} is no name of a model: small letters, digits, `-`, `_` and `.`")
     try:
         wanted = _wanted(name_or_path, models)
+        wanted = replace(wanted, name=name or wanted.name)
         ready = _existing(models, wanted)
         if ready and not (refresh and wanted.version is None):
             return ready

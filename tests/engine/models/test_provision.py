@@ -201,6 +201,16 @@ def test_a_model_is_added_listed_and_made_newer(home: Path, hub: list[str]):
     assert isinstance(refused.exception, StartupError)
 
 
+async def test_a_folder_may_be_a_version_of_a_model_by_another_name(local: Path, home: Path):
+    """Named so each time; what is no name of a model is refused before anything is made."""
+    made = await prepare(str(local), home, told, name="small")
+    assert (made.parent, read_manifest(made)["name"]) == (home / "models" / "small", "small")
+    assert await prepare(str(local), home, told, name="small") == made
+    assert (await prepare(str(local), home, told)).parent.name == "my-model"
+    with pytest.raises(StartupError, match=r"'\.\./x' is no name of a model"):
+        await prepare(str(local), home, told, name="../x")
+
+
 async def test_a_full_disk_is_one_clear_line(home: Path, monkeypatch: pytest.MonkeyPatch):
     """Said before the conversion starts."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, 0))
