@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Integer, String, func, literal, literal_column, or_, select
+from sqlalchemy import BigInteger, Integer, String, func, literal, literal_column, or_, select
 from sqlmodel import col
 
 from billing.limits import Dimension, Scope
@@ -21,6 +21,8 @@ from billing.tables.tenants import ApiKey
 from core.sql.database import Database
 
 LISTED = 5
+NAMED_AT_ONCE = 500  # owners whom a statement names; of more it reads all
+FEW = (Scope.PROJECT, Scope.MODEL)  # so few that sums by the hour are far fewer than the rows of rollups
 GPU_TIME = "GPU %"
 NO_ONE: Any = literal_column("coalesce('', '')", String)  # a bare text would be no group
 OWNERS: dict[Scope, Any] = {
@@ -134,15 +136,36 @@ async def beyond_budget(
 async def _each_beyond_budget(
     db: Database, usage: CountedUsage, limit_nano: int, windows: Sequence[PeriodWindow], month: PeriodWindow
 ) -> AllAffected:
-    """The same of one that each has: whoever spends after theirs is reached is who is told."""
+    """The same of one that each has: whoever spends after theirs is reached is who is told. Running sums are
+    only made of those whose whole sum reaches it in some window, where these are few."""
     owner, part, hour = OWNERS[usage.scope], _number_of(windows), col(RollupHour.hour_ms)
     within = PeriodWindow(windows[0].start_ms, month.end_ms)
-    columns = owner.label("who"), part.label("part"), hour.label("hour"), *_REQUESTS_AND_NANO
-    sums = _hours(usage, within, *columns).group_by(owner, part, hour).subquery("sums")
-    so_far = func.sum(sums.c.nano).over(partition_by=(sums.c.who, sums.c.part), order_by=sums.c.hour)
-    running = select(sums, (so_far - sums.c.nano).label("before")).subquery("running")
-    after = (running.c.before >= limit_nano) & (running.c.hour >= month.start_ms)
-    return await _largest_of_hours(db, select(running).where(after).cte("beyond"))
+    by_hour = usage.scope in FEW
+    spent = (
+        _REQUESTS_AND_NANO
+        if by_hour
+        else (col(RollupHour.requests), col(RollupHour.amount_nano).label("nano"))
+    )
+    rows = _hours(usage, within, owner.label("who"), part.label("part"), hour.label("hour"), *spent)
+    if by_hour:
+        rows = rows.group_by(owner, part, hour)
+    else:
+        reaches = func.sum(col(RollupHour.amount_nano)) >= limit_nano
+        whole = _hours(usage, within, owner).group_by(owner, part).having(reaches).distinct()
+        reached = [who for (who,) in await _rows(db, whole.limit(NAMED_AT_ONCE + 1))]
+        rows = rows if len(reached) > NAMED_AT_ONCE else rows.where(owner.in_(reached))
+    each = rows.subquery("sums").c
+    earlier = func.sum(each.nano).over(
+        partition_by=(each.who, each.part), order_by=each.hour, range_=(None, -1)
+    )
+    facts = each.who, each.part, each.hour, each.requests, each.nano
+    running = select(*facts, func.coalesce(earlier, 0).label("before")).subquery("running")
+    found = running.c
+    after = (found.before >= limit_nano) & (found.hour >= month.start_ms)
+    sums = _sum(found.requests).label("requests"), _sum(found.nano).label("nano")
+    hours, first = func.count(found.hour.distinct()).label("hours"), func.min(found.hour).label("first")
+    beyond = select(found.who, found.part, *sums, hours, first).where(after).group_by(found.who, found.part)
+    return await _largest_of_parts(db, beyond.cte("beyond"))
 
 
 async def beyond_rate(
@@ -151,18 +174,24 @@ async def beyond_rate(
     """Who used in hours of this month in which more than `most` units came."""
     owner, hour, units = OWNERS[usage.scope], col(RollupHour.hour_ms), func.sum(UNITS[dimension])
     if usage.is_each:
-        columns = owner.label("who"), hour.label("part"), hour.label("hour"), *_REQUESTS_AND_NANO
-        over = _hours(usage, month, *columns).group_by(owner, hour).having(units > most)
-        return await _largest_of_hours(db, over.cte("beyond"))
+        one = literal_column("1", Integer).label("hours")
+        columns = owner.label("who"), hour.label("part"), *_REQUESTS_AND_NANO, one, hour.label("first")
+        over = _hours(usage, month, *columns).group_by(hour, owner).having(units > most)
+        return await _largest_of_parts(db, over.cte("beyond"))
     found = await _rows(db, _hours(usage, month, hour).group_by(hour).having(units > most))
     if not found:
         return AllAffected()
     return await _largest(db, _by_who(usage, month, hour.in_([int(at) for (at,) in found])), len(found))
 
 
+def _sum(column: Any) -> Any:
+    """A sum that is a whole number of eight bytes on Postgres too, which sorts and keeps it faster."""
+    return func.sum(column).cast(BigInteger)
+
+
 _REQUESTS_AND_NANO: tuple[Any, Any] = (
-    func.sum(col(RollupHour.requests)).label("requests"),
-    func.sum(col(RollupHour.amount_nano)).label("nano"),
+    _sum(col(RollupHour.requests)).label("requests"),
+    _sum(col(RollupHour.amount_nano)).label("nano"),
 )
 
 
@@ -205,12 +234,13 @@ def _by_who(usage: CountedUsage, within: PeriodWindow, during: Any) -> Any:
     return _hours(usage, within, *columns, by_key=True).where(during).group_by(who)
 
 
-async def _largest_of_hours(db: Database, beyond: Any) -> AllAffected:
-    """Sums by owner, of hours of theirs."""
+async def _largest_of_parts(db: Database, beyond: Any) -> AllAffected:
+    """Sums by owner, of windows or hours of theirs."""
     found = beyond.c
-    sums = func.sum(found.requests).label("requests"), func.sum(found.nano).label("nano")
-    hours, first = func.count().label("hours"), func.min(found.hour).label("first")
-    times = select(func.count(found.part.distinct())).scalar_subquery()
+    sums = _sum(found.requests).label("requests"), _sum(found.nano).label("nano")
+    hours, first = _sum(found.hours).label("hours"), func.min(found.first).label("first")
+    parts = select(found.part).distinct().subquery("parts")  # a count of distinct ones would sort them
+    times = select(func.count()).select_from(parts).scalar_subquery()
     return await _largest(db, select(found.who, *sums, hours, first).group_by(found.who), times)
 
 

@@ -5,6 +5,8 @@ from datetime import datetime
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from billing.cli.last_month import last_month_words
 from billing.limits import Dimension, Mode, Scope
 from billing.operations import budgets, limits
@@ -12,6 +14,7 @@ from billing.operations.budgets import SetBudget
 from billing.operations.last_month import LastMonth
 from billing.operations.limits import EditLimit, SetLimit
 from billing.periods import Period, PeriodWindow
+from billing.reports import last_month as reports
 from billing.reports.last_month import last_month, windows_in
 from billing.tables.ledger import RollupHour
 from billing.tables.tenants import Tenant
@@ -118,6 +121,20 @@ async def test_a_budget_of_each_refuses_each_by_itself(stores: Stores) -> None:
     await answer_of(budgets.set_budget, stores, OWNER, own)
     assert [name for name, *_ in those(await told(stores, 5, scope=Scope.PROJECT))] == ["p"]
     assert those(await told(stores, 5, scope=Scope.PROJECT, of="lab")) == [("k1", 3, 9)]
+
+
+async def test_a_budget_of_many_who_reach_it_tells_the_same(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether those who reach it are few enough to be named in a statement, or all are read."""
+    stores, acme = await acme_in_november(stores)
+    for number in range(8):
+        hours = [(f"2026-10-0{day} 10:00", f"k{number}", 1, number) for day in (1, 2)]
+        await used(stores, acme, *hours, user_id=f"u{number}")
+    named = await told(stores, 5, scope=Scope.KEY)
+    assert [name for name, *_ in those(named)] == ["k7", "k6", "k5"]
+    monkeypatch.setattr(reports, "NAMED_AT_ONCE", 2)
+    assert await told(stores, 5, scope=Scope.KEY) == named
 
 
 async def test_a_daily_budget_begins_anew_at_the_tenants_midnight(stores: Stores) -> None:
