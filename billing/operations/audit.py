@@ -112,7 +112,8 @@ async def list_audit(look: Look, ask: ListAudit) -> ListedPage[AuditFacts]:
     )
     rows, onward = await audit_page(look.db, sought)
     shown = await _shown(look, rows)
-    names = await _names(look, owner, shown) if owner is not None else [{} for _ in shown]
+    nameless = [dict[str, str]() for _ in shown]
+    names = nameless if owner is None else await _names(look, owner, shown)
     tenants = await _tenant_names(look, [*{row.tenant_id for row in shown}])
     facts = [
         AuditFacts.of(row, tenants.get(row.tenant_id, DELETED), called)

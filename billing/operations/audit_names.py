@@ -76,9 +76,11 @@ def _told(sided: Sided, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sides(row: AuditLog) -> tuple[Facts, Facts]:
-    sides = (msgspec.json.decode(text, type=dict[str, Any] | None) for text in (row.before, row.after))
-    before, after = (side or {} for side in sides)
-    return before, after
+    return _facts(row.before), _facts(row.after)
+
+
+def _facts(text: str) -> Facts:
+    return msgspec.json.decode(text, type=dict[str, Any] | None) or dict[str, Any]()
 
 
 def _owned(sided: Iterable[Sided]) -> Iterable[tuple[Facet, str]]:

@@ -141,11 +141,9 @@ async def _each_beyond_budget(
     owner, part, hour = OWNERS[usage.scope], _number_of(windows), col(RollupHour.hour_ms)
     within = PeriodWindow(windows[0].start_ms, month.end_ms)
     by_hour = usage.scope in FEW
-    spent = (
-        _REQUESTS_AND_NANO
-        if by_hour
-        else (col(RollupHour.requests), col(RollupHour.amount_nano).label("nano"))
-    )
+    nano: Any = col(RollupHour.amount_nano)
+    single: tuple[Any, Any] = (col(RollupHour.requests), nano.label("nano"))
+    spent = _REQUESTS_AND_NANO if by_hour else single
     rows = _hours(usage, within, owner.label("who"), part.label("part"), hour.label("hour"), *spent)
     if by_hour:
         rows = rows.group_by(owner, part, hour)
@@ -175,8 +173,12 @@ async def beyond_rate(
     owner, hour, units = OWNERS[usage.scope], col(RollupHour.hour_ms), func.sum(UNITS[dimension])
     if usage.is_each:
         one = literal_column("1", Integer).label("hours")
-        columns = owner.label("who"), hour.label("part"), *_REQUESTS_AND_NANO, one, hour.label("first")
-        over = _hours(usage, month, *columns).group_by(hour, owner).having(units > most)
+        named: list[Any] = [owner.label("who"), hour.label("part")]
+        over = (
+            _hours(usage, month, *named, *_REQUESTS_AND_NANO, one, hour.label("first"))
+            .group_by(hour, owner)
+            .having(units > most)
+        )
         return await _largest_of_parts(db, over.cte("beyond"))
     found = await _rows(db, _hours(usage, month, hour).group_by(hour).having(units > most))
     if not found:
