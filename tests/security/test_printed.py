@@ -40,6 +40,8 @@ OTHERWISE = {
     "billing/reports/exports.py": "a file for saving: its cells are made safe for spreadsheets there",
     "core/files/file_lock.py": "a program that imports nothing of ours; it names a file of the data folder",
     "engine/models/download.py": "a program of ours reads what it prints: a commit's digits",
+    "engine/worker/answer_check.py": "a program of ours reads what it prints, and prints it safely",
+    "server/models/template_check.py": "a program of ours reads what it prints, and prints it safely",
 }
 FORBIDDEN = {"echo", "secho", "style", "prompt", "confirm", "edit", "echo_via_pager", "progressbar"}
 
