@@ -10,13 +10,16 @@ from msgspec.structs import replace
 from sqlmodel import col
 
 from billing.api import (
+    PLATFORM,
     SAFETY_DAYS_MAX,
     Change,
     Limit,
     ListQuestion,
     Look,
+    OperationActor,
     SafetyDay,
     SafetyPolicy,
+    Stores,
     listed_page,
     people_named,
     verdicts_by_day,
@@ -38,9 +41,15 @@ from engine.operations.pool_questions import AUDIT, READERS
 from engine.policies.levels import level_facts
 from engine.policies.merge import SCOPES
 from engine.policies.one_at_a_time import OneAtATime
-from engine.policies.store import PolicyChanged, PolicyStore, scope_of, tell_policies, versions_of
+from engine.policies.store import (
+    PolicyChanged,
+    PolicyStore,
+    checked_text,
+    scope_of,
+    tell_policies,
+    versions_of,
+)
 from engine.safety.documents import DEFAULT, PolicyDocument, PolicyError, policy_hash
-from engine.safety.policy_checks import checked
 
 EDITORS = OPERATORS | ADMINS
 TRIERS = OPERATORS | DEVELOPERS | {Role.SUPPORT}
@@ -235,22 +244,27 @@ async def count_verdicts(look: Look, ask: CountVerdicts) -> ListedPage[DatedVerd
     return ListedPage([dated(each) for each in days])
 
 
+async def document_checked(stores: Stores, who: OperationActor, ask: SetPolicy) -> str:
+    """The document as it is stored. Raises Refused for what cannot be a policy, and where too many wait."""
+    try:
+        return await CHECKING.run(who.tenant or PLATFORM, checked_text, ask.document)
+    except PolicyError as error:
+        raise bad_request(str(error), field="document") from error
+
+
 @operation(
     "safety.set",
     "PUT /safety/policy",
     may=EDITORS,
     audit="policy.set",
     reason=True,
+    before=document_checked,
     uses=Uses(reads=READS, writes=f"tenant safety_policy {AUDIT}", keys=("parley:control",)),
 )
 async def set_policy(change: Change, ask: SetPolicy) -> SetPolicyFacts:
     """Make a document the newest version of a level. It replaces the whole document there, from now on; what
     runs keeps the rules that it began with."""
-    try:
-        await CHECKING.run(checked, ask.document)
-    except PolicyError as error:
-        raise bad_request(str(error), field="document") from error
-    return await _written(change, await level_meant(change, ask), ask.document, ask)
+    return await _written(change, await level_meant(change, ask), ask.document, change.prepared, ask)
 
 
 @operation(
@@ -263,11 +277,11 @@ async def set_policy(change: Change, ask: SetPolicy) -> SetPolicyFacts:
 )
 async def remove_policy(change: Change, ask: RemovePolicy) -> SetPolicyFacts:
     """Let a level have no document of its own any more, from now on."""
-    return await _written(change, await level_meant(change, ask), None, ask)
+    return await _written(change, await level_meant(change, ask), None, "", ask)
 
 
 async def _written(
-    change: Change, level: Level, document: PolicyDocument | None, ask: RemovePolicy
+    change: Change, level: Level, document: PolicyDocument | None, text: str, ask: RemovePolicy
 ) -> SetPolicyFacts:
     found = await change_of(change.db, level, document)
     if ask.base is not None and ask.base != found.on_version:
@@ -279,7 +293,7 @@ async def _written(
         told = "for every tenant the platform would look for less: say that this is meant"
         raise bad_request(told, field="loosen")
     row = await PolicyStore(change.db).write(
-        level.tenant_id, level.project_id, document, change.terms.reason, found.on_version
+        level.tenant_id, level.project_id, text, change.terms.reason, found.on_version
     )
     if row.version != found.on_version:
         change.after(tell_policies, level.tenant_id)

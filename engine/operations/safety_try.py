@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from billing.api import Look
+from billing.api import PLATFORM, Look
 from core.errors import bad_request
 from core.operations import Uses, operation
 from engine.operations.policy_levels import Level, readable
@@ -52,6 +52,7 @@ class TriedPolicy(msgspec.Struct, frozen=True):
 async def try_policy(look: Look, ask: TryPolicy) -> TriedPolicy:
     """Show what the rules that hold somewhere do to a text: each match with whose rule it is, what becomes of
     it, and what is shown and held back as tokens come. The text is kept nowhere."""
+    whose = look.who.tenant or PLATFORM
     most = TEXT_BYTES_MAX if look.who.tenant is None else MEMBERS_BYTES_MAX
     if len(ask.text.encode("utf-8", "surrogatepass")) > most:
         raise bad_request(f"a text to try has {most >> 10} KiB at most", field="text")
@@ -59,9 +60,9 @@ async def try_policy(look: Look, ask: TryPolicy) -> TriedPolicy:
     rows = await store.newest(level.tenant_id, level.project_id)
     documents = {scope: readable(row) for scope, row in rows.items()}
     if ask.document is not None:
-        documents[level.scope] = await TRYING.run(draft_checked, ask.document)
+        documents[level.scope] = await TRYING.run(whose, draft_checked, ask.document)
     document = merged(*(documents.get(scope) for scope in SCOPES))
-    return await TRYING.run(tried_under, level, document, ask.text, ask.as_prompt)
+    return await TRYING.run(whose, tried_under, level, document, ask.text, ask.as_prompt)
 
 
 def draft_checked(draft: PolicyDocument) -> PolicyDocument:

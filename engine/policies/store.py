@@ -74,8 +74,10 @@ class PolicyStore:
         reason: str,
         on_version: int | None = None,
     ) -> SafetyPolicy:
-        """`write`, and tell gateways of it."""
-        row = await self.write(tenant_id, project_id, document, reason, on_version)
+        """`write` a document, None to let the level have none, and tell gateways of it. Raises PolicyError
+        for what cannot be a policy."""
+        text = "" if document is None else await asyncio.to_thread(checked_text, document)
+        row = await self.write(tenant_id, project_id, text, reason, on_version)
         await tell_policies(self._db, redis, tenant_id)
         return row
 
@@ -83,17 +85,17 @@ class PolicyStore:
         self,
         tenant_id: str,
         project_id: str,
-        document: PolicyDocument | None,
+        text: str,
         reason: str,
         on_version: int | None = None,
     ) -> SafetyPolicy:
-        """Add a version to a level, and return it; the newest one where that says the same. `document` None:
-        the level has none from here on. `on_version`: the newest version that was seen (0: none).
+        """Add a version to a level, and return it; the newest one where that says the same. `text`: of
+        `checked_text`, made before any transaction begins; empty: the level has no document from here on.
+        `on_version`: the newest version that was seen (0: none).
 
-        Raises PolicyError for what cannot be a policy, PolicyChanged where another version came in between,
-        Refused where there is no such tenant, project or document, or it is closed.
+        Raises PolicyChanged where another version came in between, Refused where there is no such tenant,
+        project or document, or it is closed.
         """
-        text = "" if document is None else await asyncio.to_thread(_checked_text, document)
         if not 0 < len(reason.strip()) <= REASON_CHARACTERS_MAX:
             raise bad_request(f"a reason has 1 to {REASON_CHARACTERS_MAX} characters", field="reason")
         async with self._db.transaction() as session:
@@ -188,7 +190,9 @@ def scope_of(row: SafetyPolicy) -> Scope:
     return "platform" if row.tenant_id == PLATFORM else "tenant"
 
 
-def _checked_text(document: PolicyDocument) -> str:
+def checked_text(document: PolicyDocument) -> str:
+    """A document as it is stored. Raises PolicyError for what cannot be a policy. Takes up to seconds of CPU.
+    Pure."""
     checked(document)
     return level_text(document)
 

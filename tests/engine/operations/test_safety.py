@@ -1,5 +1,7 @@
 """Operations on safety policies: whose they are, and that nothing is set on what somebody else changed."""
 
+import asyncio
+import threading
 from dataclasses import replace
 
 import msgspec
@@ -22,7 +24,9 @@ from engine.operations.safety import (
     SetPolicy,
     ShowPolicy,
 )
+from engine.policies import store
 from engine.safety.documents import DEFAULT, PolicyDetector, PolicyDocument, PolicyWords
+from tests.support.patience import HANG_SECONDS, wait_until
 from tests.support.redis import Redis
 
 OWN = PolicyDocument(detectors=(PolicyDetector("card", "block"),))
@@ -111,6 +115,28 @@ async def test_a_document_is_set_on_the_version_that_was_seen(stores: Stores) ->
     assert (await answer_of(safety.policy_history, stores, owner, onward)).items == listed.items[1:]
     rows = await list_rows(stores.db, listed.of.tenant_id)
     assert [row.action for row in rows][:2] == ["policy.remove", "policy.set"]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_no_transaction_is_open_while_a_document_is_checked(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    """Many patterns take seconds; others write meanwhile, and the check is done once."""
+    checks = list[PolicyDocument]()
+    may_end = threading.Event()
+
+    def slow(document: PolicyDocument) -> None:
+        checks.append(document)
+        assert may_end.wait(HANG_SECONDS)
+
+    monkeypatch.setattr(store, "checked", slow)
+    ask, terms = SetPolicy(tenant="acme", document=OWN), Terms(reason="ticket 7", dry_run=dry_run, key="k")
+    setting = asyncio.create_task(answer_of(safety.set_policy, stores, local_actor(), ask, terms))
+    await wait_until(lambda: bool(checks))
+    await asyncio.wait_for(create_tenant(stores.db, "third"), 5)
+    may_end.set()
+    assert (await setting).changed
+    assert checks == [OWN]
 
 
 async def test_the_platform_looks_for_less_only_where_that_is_meant(stores: Stores) -> None:

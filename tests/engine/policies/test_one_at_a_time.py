@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from core.errors import Refused
-from engine.policies.one_at_a_time import AFTER_MS, WAITING_MAX, OneAtATime
+from engine.policies.one_at_a_time import AFTER_MS, WAITING_MAX, WAITING_OF_ONE_MAX, OneAtATime
 from tests.support.patience import HANG_SECONDS, wait_until
 
 
@@ -39,8 +39,8 @@ def work() -> Iterator[Work]:
 
 
 async def begun(turns: OneAtATime, work: Work, count: int) -> list[asyncio.Task[int]]:
-    """So many callers, the first of whom is at work."""
-    callers = [asyncio.create_task(turns.run(work, number)) for number in range(count)]
+    """So many callers of as many tenants, the first of whom is at work."""
+    callers = [asyncio.create_task(turns.run(f"t{number}", work, number)) for number in range(count)]
     await wait_until(lambda: work.begun == [0])
     return callers
 
@@ -61,15 +61,58 @@ async def test_one_too_many_is_refused(work: Work) -> None:
     """And told when to ask again. Who leaves the line gives a place to another one."""
     turns = OneAtATime()
     callers = await begun(turns, work, WAITING_MAX)
-    with pytest.raises(Refused) as refused:
-        await turns.run(work, 99)
+    with pytest.raises(Refused, match="others' questions") as refused:
+        await turns.run("t99", work, 99)
     assert (refused.value.refusal.code, refused.value.refusal.after_ms) == ("overloaded", AFTER_MS)
     callers[3].cancel()
     await asyncio.wait([callers[3]])
-    later = asyncio.create_task(turns.run(work, 8))
+    later = asyncio.create_task(turns.run("t8", work, 8))
     work.may_end.set()
     assert await later == 8
     assert work.begun == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("whose", "told"), [("acme", "your tenant's own"), ("", "the platform's staff's own")]
+)
+async def test_one_who_asks_much_leaves_places_to_others(work: Work, whose: str, told: str) -> None:
+    """It has few places, and is told that its own questions have them; others come in."""
+    turns = OneAtATime()
+    own = [asyncio.create_task(turns.run(whose, work, number)) for number in range(WAITING_OF_ONE_MAX)]
+    await wait_until(lambda: work.begun == [0])
+    with pytest.raises(Refused, match=told) as refused:
+        await turns.run(whose, work, 99)
+    assert (refused.value.refusal.code, refused.value.refusal.after_ms) == ("overloaded", AFTER_MS)
+    others = asyncio.create_task(turns.run("globex", work, 7))
+    await asyncio.sleep(0)
+    work.may_end.set()
+    assert await asyncio.gather(*own, others) == [0, 1, 7]
+    assert work.begun == [0, 7, 1], "who has had no turn goes before who has had one"
+    assert await turns.run(whose, work, 8) == 8
+
+
+async def test_turns_go_round_those_who_ask_again_and_again() -> None:
+    """Each gets as many as another one, however many questions it has at once."""
+    turns, begun = OneAtATime(), list[str]()
+
+    async def asks(whose: str) -> None:
+        while len(begun) < 30:
+            await turns.run(whose, begun.append, whose)
+
+    await asyncio.gather(*(asks(whose) for whose in ("acme", "acme", "globex", "initech")))
+    counted = [begun[:30].count(whose) for whose in ("acme", "globex", "initech")]
+    assert max(counted) - min(counted) <= 1, begun
+
+
+async def test_who_leaves_as_the_turn_comes_gives_it_on(work: Work) -> None:
+    """Whether it was theirs already or not."""
+    turns = OneAtATime()
+    first, second, third = await begun(turns, work, 3)
+    first.add_done_callback(lambda _: second.cancel())
+    work.may_end.set()
+    assert await first == 0
+    assert await third == 2
+    assert await turns.run("t1", work, 3) == 3
 
 
 async def test_work_keeps_its_turn_when_its_caller_is_gone(work: Work) -> None:
@@ -94,13 +137,13 @@ async def test_what_fails_gives_its_turn_on() -> None:
         assert may_fail.wait(HANG_SECONDS)
         raise ValueError("no such pattern")
 
-    gone = asyncio.create_task(turns.run(failing))
+    gone = asyncio.create_task(turns.run("t", failing))
     await asyncio.sleep(0)
     gone.cancel()
     may_fail.set()
     with pytest.raises(ValueError, match="no such pattern"):
-        await turns.run(failing)
-    assert await turns.run(lambda: 1) == 1
+        await turns.run("t", failing)
+    assert await turns.run("t", lambda: 1) == 1
 
 
 def test_a_line_is_of_one_event_loop(work: Work) -> None:
@@ -113,7 +156,7 @@ def test_a_line_is_of_one_event_loop(work: Work) -> None:
         work.may_end.set()
 
     async def two() -> list[int]:
-        return list(await asyncio.gather(turns.run(work, 1), turns.run(work, 2)))
+        return list(await asyncio.gather(turns.run("t", work, 1), turns.run("t", work, 2)))
 
     asyncio.run(left())
     assert asyncio.run(two()) == [1, 2]
