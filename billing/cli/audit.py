@@ -62,8 +62,9 @@ def audit_command() -> None:
 def list_command(ask: ListAudit, how: CommandTerms) -> None:
     """List changes, newest first: of tenants, keys, plans, limits, money, prices, corrections, terms.
 
-    Of a change only what differs is shown, without secrets. `parley --author "Ann, ticket 7" …` names who
-    makes a change, beside the system's user. A time is in the tenant's zone, without a tenant in UTC.
+    Of a change only what differs is shown, without secrets; with --tenant, names in place of ids.
+    `parley --author "Ann, ticket 7" …` names who makes a change, beside the system's user. A time is in the
+    tenant's zone, without a tenant in UTC.
     """
     rows = [_row_facts(row) if how.as_json else _line(row) for row in answered(list_audit, ask, how).items]
     show_table(rows, how.as_json, "nothing was changed")
@@ -216,24 +217,27 @@ def _row_facts(row: AuditFacts) -> dict[str, Any]:
 
 
 def _line(row: AuditFacts) -> dict[str, Any]:
+    author = row.names.get(row.author, row.author)
     return {
         "at": row.at,
         "tenant": row.tenant_name,
-        "author": row.author if row.source == "command" else f"{row.author} ({row.source})",
+        "author": author if row.source == "command" else f"{author} ({row.source})",
         "action": row.action,
-        "target": row.target if row.target != row.tenant else "",
-        "change": _change(row.before or {}, row.after or {}),
+        "target": row.names.get(row.target, row.target) if row.target != row.tenant else "",
+        "change": _change(row.before or {}, row.after or {}, row.names),
     }
 
 
-def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Summarise a change in a few words; the JSON has all of it."""
+def _change(before: Mapping[str, Any], after: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Summarise a change in a few words, with names (by id) in place of ids; the JSON has all of it."""
     words: list[str] = []
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
         if name in NOT_SHOWN or old == new or (old is None and new == ""):
             continue
-        was, now = _value(name, old), _value(name, new)
+        was, now = (
+            _value(name, names.get(each, each) if isinstance(each, str) else each) for each in (old, new)
+        )
         words.append(f"{name} {now}" if old is None else f"{name} {was} → {now}")
     text = ", ".join(words)
     return text if len(text) <= CHANGE_CHARACTERS_MAX else text[: CHANGE_CHARACTERS_MAX - 1] + "…"

@@ -74,10 +74,13 @@ def show_command(ask: NameBudget, how: CommandTerms) -> None:
 @asks(budgets.override_budget, arguments=BUDGET)
 @click.option("--end", "ends", is_flag=True, help="End the override that there is.")
 def override_command(ask: OverrideBudget, how: CommandTerms, ends: bool) -> None:
-    """Put another limit in the place of BUDGET's (its id) for some time."""
+    """Put another limit in the place of BUDGET's (its id) for some time.
+
+    --dry-run also tells whom it would have refused last month, by whole hours."""
     if ends == (ask.limit is not None) or (ask.limit is None) != (not ask.until):
         raise StartupError("give --limit and --until, or --end")
-    show(_facts(answered(budgets.override_budget, ask, how), how.as_json), how.as_json)
+    answer = answered(budgets.override_budget, ask, how)
+    show(_facts(answer, how.as_json) | month_shown(answer.last_month, how.as_json), how.as_json)
 
 
 @budgets_command.command("end")

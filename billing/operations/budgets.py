@@ -206,7 +206,7 @@ async def show_budget(look: Look, ask: NameBudget) -> BudgetSpenders:
     audit="budget.override",
     reason=True,
     edits=True,
-    uses=Uses(reads=TOLD_READS, writes=f"tenant budget {TOLD_WRITES} {AUDIT}", keys=TOLD),
+    uses=Uses(reads=f"{LAST_MONTH} {TOLD_READS}", writes=f"tenant budget {TOLD_WRITES} {AUDIT}", keys=TOLD),
 )
 async def override_budget(change: Change, ask: OverrideBudget) -> BudgetFor:
     """Put another limit in the place of a budget's for some time, or end that. The budget gets a new id."""
@@ -228,7 +228,7 @@ async def override_budget(change: Change, ask: OverrideBudget) -> BudgetFor:
         raise _no_budget(ask)
     change.thing = (Budget, owner, (owner, row.id))
     _tell(change, owner)
-    return await _budget_for(change, owner, row)
+    return await _with_last_month(change, owner, row, await _budget_for(change, owner, row))
 
 
 @operation(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from sqlalchemy import literal
 from sqlmodel import col, select
 
 from billing.operations.key_facts import (
@@ -19,7 +20,7 @@ from billing.operations.key_facts import (
 )
 from billing.operations.shared_fields import AUDIT, CONTROL, Priority, TenantName
 from billing.reports.key_use import requests_of_late
-from billing.tables.tenants import ApiKey
+from billing.tables.tenants import ApiKey, Project
 from billing.tenants import keys, tenancy
 from billing.tenants.key_links import key_for_link
 from billing.tenants.key_rights import USAGE_SCOPES
@@ -31,6 +32,7 @@ from core.clock import iso_time
 from core.errors import bad_request, forbidden, unknown
 from core.operations import ADMINS, DEVELOPERS, OPERATORS, ListedPage, Role, Secret, Uses, operation
 from core.sql.database import Database
+from core.sql.lower_case import holds
 from core.web.local_urls import gateway_url
 
 KEY_EDITORS = OPERATORS | DEVELOPERS
@@ -91,6 +93,9 @@ class ListKeys(ListQuestion, frozen=True, kw_only=True):
     """Whose keys."""
 
     tenant: TenantName
+    name: Annotated[
+        str, Meta(max_length=200, description="Only those with this in their name, prefix or project's name.")
+    ] = ""
 
 
 class NameKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,12 +180,16 @@ async def create_key(change: Change, ask: CreateKey) -> NewKey:
     "keys.list",
     "GET /tenants/{tenant}/keys",
     may=KEY_READERS,
-    uses=Uses(reads="tenant api_key tenant_user rollup_hour"),
+    uses=Uses(reads="tenant project api_key tenant_user rollup_hour"),
 )
 async def list_keys(look: Look, ask: ListKeys) -> ListedPage[ListedKey]:
     """List a tenant's keys, oldest first, revoked ones too. Secrets cannot be shown again."""
     owner = (await look.tenant(ask.tenant)).tenant_id
     statement = select(ApiKey).where(col(ApiKey.tenant_id) == owner)
+    if ask.name:
+        projects = select(Project.id).where(col(Project.tenant_id) == owner, holds(Project.name, ask.name))
+        named = holds(ApiKey.name, ask.name) | holds(literal("pk_").concat(col(ApiKey.prefix)), ask.name)
+        statement = statement.where(named | col(ApiKey.project_id).in_(projects))
     page: ListedPage[ApiKey] = await listed_page(look, ask, statement, col(ApiKey.id), lambda row: row)
     return ListedPage(await listed_keys(look, owner, page.items), page.next)
 

@@ -65,8 +65,8 @@ class LastMonth(msgspec.Struct, frozen=True, kw_only=True):
 async def month_of_budget(
     change: Change, tenant: Tenant, row: Budget, alike: Iterable[Budget]
 ) -> LastMonth | None:
-    """What a budget would have refused; None of one that refuses nothing, has no end, or had no such month.
-    `alike`: the budgets that count the same scope."""
+    """What a budget, or what stands in its place, would have refused; None of one that refuses nothing, has
+    no end, or had no such month. `alike`: the budgets that count the same scope."""
     zone = ZoneInfo(tenant.time_zone)
     month = _month(change, tenant, zone)
     refuses = row.hard and row.mode == Mode.ENFORCE and row.period != Period.LIFETIME
@@ -74,7 +74,8 @@ async def month_of_budget(
         return None
     usage = CountedUsage(tenant.tenant_id, Scope(row.scope), row.scope_id, _with_own(row, alike))
     windows = windows_in(Period(row.period), zone, month)
-    found = await beyond_budget(change.db, usage, row.limit_nano, windows, month)
+    limit = row.limit_nano if row.override_nano is None else row.override_nano
+    found = await beyond_budget(change.db, usage, limit, windows, month)
     return await _told(change.db, usage, found, month, zone)
 
 

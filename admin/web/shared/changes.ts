@@ -16,3 +16,13 @@ const word = (value: unknown, names: Names) => (value === undefined || value ===
 
 /** A name as it is, an id by its end. */
 export const shortened = (text: string) => (/^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(text) ? `…${text.slice(-8)}` : text);
+
+const DONE: Record<string, string> = { override: "overridden", set: "set", withdraw: "withdrawn", stop: "stopped", cancel: "cancelled", find: "sought", show: "shown" };
+const REGULAR = new Set("add approve close correct create declare delete drain edit end expire explain export grant kill link list migrate move open refund reject remove reopen revoke rotate test use void".split(" "));
+
+/** An action as what was done: key.create is `key created`; what is no one verb stays as it is, with a colon. */
+export function doneOf(action: string): string {
+  const [thing = "", verb = ""] = action.replaceAll("_", " ").split(".");
+  const done = DONE[verb] ?? (REGULAR.has(verb) ? `${verb}${verb.endsWith("e") ? "d" : "ed"}` : undefined);
+  return done ? `${thing} ${done}` : [thing, verb].filter(Boolean).join(": ");
+}

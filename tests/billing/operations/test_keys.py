@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from billing.audit.log import list_rows
-from billing.operations import keys, users
+from billing.operations import keys, projects, users
 from billing.operations.keys import CreateKey, KeyScope, LinkKey, ListKeys, NameKey, RotateKey
+from billing.operations.projects import CreateProject
 from billing.operations.users import ListUsers
 from billing.tenants.keys import authenticate_key
 from billing.unit_of_work.perform import answer_of
@@ -93,3 +94,21 @@ async def test_a_secret_is_in_no_log(stores: Stores) -> None:
     made = await answer_of(keys.create_key, stores, OWNER, CreateKey(tenant="acme"))
     assert made.secret.shown not in repr(made)
     assert msgspec.json.encode(made.key).find(made.secret.shown.encode()) == -1
+
+
+async def test_keys_are_found_by_a_part_of_their_name_prefix_or_project(stores: Stores) -> None:
+    """In any case of letters, on any page of the list; another tenant's are not."""
+    await answer_of(projects.create_project, stores, OWNER, CreateProject(tenant="acme", name="Night Lab"))
+    bot = await answer_of(keys.create_key, stores, OWNER, CreateKey(tenant="acme", name="Support-Bot"))
+    evals = CreateKey(tenant="acme", name="evals", project="Night Lab")
+    night = await answer_of(keys.create_key, stores, OWNER, evals)
+    await answer_of(keys.create_key, stores, OWNER, CreateKey(tenant="other", name="support-bot"))
+
+    async def found(name: str) -> list[str]:
+        ask = ListKeys(tenant="acme", name=name, limit=1)
+        return [key.key for key in (await answer_of(keys.list_keys, stores, OWNER, ask)).items]
+
+    assert await found("t-bOT") == [bot.key.key]
+    assert await found("night l") == [night.key.key]
+    assert await found(bot.key.prefix) == [bot.key.key], bot.key.prefix
+    assert await found("100%") == []

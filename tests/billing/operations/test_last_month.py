@@ -10,7 +10,7 @@ import pytest
 from billing.cli.last_month import last_month_words
 from billing.limits import Dimension, Mode, Scope
 from billing.operations import budgets, limits
-from billing.operations.budgets import SetBudget
+from billing.operations.budgets import OverrideBudget, SetBudget
 from billing.operations.last_month import LastMonth
 from billing.operations.limits import EditLimit, SetLimit
 from billing.periods import Period, PeriodWindow
@@ -201,3 +201,23 @@ async def test_a_command_says_it_in_a_sentence(stores: Stores) -> None:
     assert last_month_words(rate).startswith(
         "in 1 hours of 2026-10 more came than it lets through in one (61)"
     )
+
+
+async def test_a_dry_override_tells_whom_it_would_have_refused(stores: Stores) -> None:
+    """By the limit that would stand in the budget's place, and by its own where the override ends."""
+    stores, acme = await acme_in_november(stores)
+    await used(stores, acme, ("2026-10-01 00:00", "k1", 5, 60), ("2026-10-03 10:00", "k1", 4, 40))
+    set_one = SetBudget(tenant="acme", limit=MoneyAmount.of(50 * USD))
+    made = await answer_of(budgets.set_budget, stores, OWNER, set_one)
+    found = list[int]()
+    for usd in (200, 10):
+        other = OverrideBudget(
+            tenant="acme", budget=made.budget, limit=MoneyAmount.of(usd * USD), until="2099-01-01"
+        )
+        would = (await answer_of(budgets.override_budget, stores, OWNER, other, DRY)).last_month
+        assert isinstance(would, LastMonth)
+        found.append(would.requests)
+    ended = OverrideBudget(tenant="acme", budget=made.budget)
+    would = (await answer_of(budgets.override_budget, stores, OWNER, ended, DRY)).last_month
+    assert isinstance(would, LastMonth)
+    assert [*found, would.requests] == [0, 4, 4]

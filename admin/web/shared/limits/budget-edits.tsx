@@ -2,7 +2,7 @@
 
 import { NativeSelect, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { api, answered, type Schemas } from "../api";
+import { api, answered, everyItem, type Schemas } from "../api";
 import type { FromTo, Standing } from "../components/edit-conflict";
 import { EditDialog, terms } from "../components/edit-dialog";
 import { money, nanoOf } from "../format";
@@ -33,7 +33,7 @@ export function SetBudget({ tenant, began, onClose }: { tenant: string; began?: 
   const thresholds = percentsOf(tell);
   const given = { limit: { nano: nano ?? "0", currency: "USD" as const }, period, scope, of: scope === "tenant" ? "" : whose.trim(), soft: kind === "soft", thresholds: thresholds ?? [] };
   const reread = async (): Promise<Standing> => {
-    const now = (await answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path: { tenant }, query: { limit: 1000 } } }))).items.find((each) => same(each, began));
+    const now = (await everyItem((query) => answered(api.GET("/api/tenants/{tenant}/budgets", { params: { path: { tenant }, query } })))).find((each) => same(each, began));
     if (!now) return { tag: undefined };
     const fill = () => {
       setAmount(asTyped(now.limit));

@@ -40,14 +40,14 @@ function rowOf(key: Key, byId: Map<string, Key>, spent: Spent | null): KeyRow {
 /** Keys that are let in no more, the last first. */
 export const endedKeys = (keys: readonly Key[]) => keys.filter((key) => !works(key)).toReversed();
 
-/** The rows below the keys, which bring their cents to those of the month. */
-export function sumRows(rows: readonly KeyRow[], spent: Spent): SumRow[] {
+/** The rows below the keys, which bring their cents to those of the month. `whole`: all keys are listed. */
+export function sumRows(rows: readonly KeyRow[], spent: Spent, whole: boolean): SumRow[] {
   const listed = new Set(rows.flatMap((row) => [row.id, ...row.olds.map((old) => old.key)]));
   const pools = spent.of.get("") ?? 0n;
   const ended = [...spent.of].filter(([key]) => key && !listed.has(key)).reduce((sum, [, nano]) => sum + nano, 0n);
   const sums: SumRow[] = [];
   const add = (id: string, title: string, nano: bigint) => sums.push({ kind: "sum", id, title, cents: centsOf(nano), tone: "line" });
-  if (ended) add("ended", "Ended keys", ended);
+  if (ended) add("ended", whole ? "Ended keys" : "Keys not loaded, and ended ones", ended);
   if (spent.more) add("others", `${count(spent.more)} other keys`, spent.others);
   if (pools) add("pools", "Pool time, of no key", pools);
   const shown = [...rows.map((row) => centsOf(row.spent)), ...sums.map((row) => row.cents)].reduce((sum, each) => sum + each, 0n);
@@ -86,9 +86,9 @@ export function usedWords(used: string | null, zone: string, now: number): strin
 }
 
 /** How many keys, and whether some lie idle: the line below the page's title. */
-export function summary(rows: readonly KeyRow[], now: number): string {
+export function summary(rows: readonly KeyRow[], now: number, whole: boolean): string {
   const idle = rows.map((row) => unusedDays(row, now)).filter((days) => days !== null);
-  const number = `${count(rows.length)} ${rows.length === 1 ? "key" : "keys"}`;
+  const number = `${whole ? "" : "The first "}${count(rows.length)} ${rows.length === 1 ? "key" : "keys"}`;
   if (!idle.length) return `${number}.`;
   const longest = Math.max(...idle);
   const long = longest > 100 ? "100 days and more" : `${longest} days`;

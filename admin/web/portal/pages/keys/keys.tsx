@@ -5,7 +5,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { Ellipsis } from "lucide-react";
 import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
-import { LoadMore, usePages } from "../../../shared/components/load-more";
+import { LoadMore, usePages, type More } from "../../../shared/components/load-more";
 import { Section } from "../../../shared/components/section";
 import { Unanswered } from "../../../shared/components/unanswered";
 import { api, answered } from "../../../shared/api";
@@ -32,14 +32,15 @@ const route = getRouteApi("/keys");
 type Opened = { what: "create" } | { what: "edit" | "rotate" | "revoke"; key: Key } | { what: "rotation"; row: KeyRow };
 
 export function KeysPage() {
-  const { id, name } = useTenant();
+  const { id, name: called } = useTenant();
+  const { name = "" } = route.useSearch();
   const { may } = useSession();
   const [opened, setOpened] = useState<Opened | null>(null);
-  const { items, more, asked } = usePages<Key>(["keys", id], (after) => answered(api.GET("/api/tenants/{tenant}/keys", { params: { path: { tenant: id }, query: { after, limit: 1000 } } })), 10_000);
+  const { items, more, asked } = usePages<Key>(["keys", id, name], (after) => answered(api.GET("/api/tenants/{tenant}/keys", { params: { path: { tenant: id }, query: { name, after, limit: 1000 } } })), 10_000);
   const spent = useSpent(id);
   const zone = useZone().name;
   const rows = items && keyRows(items, spent ?? null);
-  const idle = rows ? summary(rows, Date.now()) : "";
+  const idle = rows && !name ? summary(rows, Date.now(), !more.has) : "";
   return (
     <>
       <header className="page-head">
@@ -50,11 +51,11 @@ export function KeysPage() {
       <ReadOnly operation="keys.create" what="make, rotate or delete keys" />
       <Section title="All keys">
         <p className="note">Only a hash is kept of each: a lost key is rotated, not shown again.</p>
-        {rows ? <KeyTable rows={rows} spent={spent} zone={zone} onOpen={setOpened} /> : <Unanswered asked={asked} />}
-        <LoadMore more={more} what="keys" />
+        {(name || (rows?.length ?? 0) >= FILTERED_FROM) && <NameFilter />}
+        {rows ? <KeyTable rows={rows} more={more} spent={spent} zone={zone} onOpen={setOpened} /> : <Unanswered asked={asked} />}
       </Section>
       {items && <Ended keys={endedKeys(items)} zone={zone} />}
-      <Dialogs opened={opened} called={name} onClose={() => setOpened(null)} />
+      <Dialogs opened={opened} called={called} onClose={() => setOpened(null)} />
     </>
   );
 }
@@ -67,16 +68,18 @@ function useSpent(tenant: string) {
   return useLive(["spent by key", tenant], ask, 10_000).data ?? undefined;
 }
 
-type Table = { rows: KeyRow[]; spent: ReturnType<typeof useSpent>; zone: string; onOpen: (opened: Opened) => void };
+type Table = { rows: KeyRow[]; more: More; spent: ReturnType<typeof useSpent>; zone: string; onOpen: (opened: Opened) => void };
 const FILTERED_FROM = 20;
+const SHOWN = 100;
 
-function KeyTable({ rows, spent, zone, onOpen }: Table) {
+function KeyTable({ rows, more, spent, zone, onOpen }: Table) {
   const { id } = useTenant();
   const projects = useProjectNames(id);
   const { name = "" } = route.useSearch();
   const { may } = useSession();
-  if (!rows.length) return <NoKeys onCreate={() => onOpen({ what: "create" })} />;
-  const seen = name ? rows.filter(({ key }) => `${key.name} ${key.prefix} ${projects.get(key.project) ?? ""}`.toLowerCase().includes(name.toLowerCase())) : rows;
+  const [shown, setShown] = useState(SHOWN);
+  if (!rows.length && !name) return <NoKeys onCreate={() => onOpen({ what: "create" })} />;
+  const seen = rows.slice(0, shown);
   const columns: Column<Row>[] = [
     { title: "Key", cell: (row) => (row.kind === "sum" ? <SumTitle row={row} /> : <KeyTitle row={row} zone={zone} onRotation={() => onOpen({ what: "rotation", row })} />) },
     { title: "Begins with", narrow: "hide", cell: (row) => row.kind === "key" && <code>{row.key.prefix}</code> },
@@ -86,11 +89,11 @@ function KeyTable({ rows, spent, zone, onOpen }: Table) {
   ];
   if (spent) columns.push({ title: "Spent", number: true, phone: "end", cell: (row) => <span className={row.kind === "sum" ? row.tone : ""}>{centsText(row.kind === "sum" ? row.cents : centsOf(row.spent))}</span> });
   if (may("keys.rotate")) columns.push({ title: "", number: true, cell: (row) => row.kind === "key" && <Actions of={row.key} onOpen={onOpen} /> });
-  const feet = spent && !name ? sumRows(rows, spent) : [];
+  const feet = spent && !name && rows.length <= shown ? sumRows(rows, spent, !more.has) : [];
   return (
     <>
-      {rows.length >= FILTERED_FROM && <NameFilter />}
       {seen.length ? <DataTable label="Keys" columns={columns} rows={seen} foot={feet} keyOf={(row) => row.id} /> : <div className="empty"><h2>No key matches</h2><Link to="/keys" search={{}}>Clear the filter</Link></div>}
+      {rows.length > shown ? <p className="load-more"><span className="soft">{count(shown)} of {count(rows.length)} keys{more.has ? " and more" : ""}{spent ? ", the dearest first" : ""}. </span><Button variant="default" onClick={() => setShown(shown + SHOWN)}>Show {SHOWN} more</Button></p> : <LoadMore more={more} what="keys" />}
     </>
   );
 }

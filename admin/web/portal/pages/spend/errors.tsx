@@ -12,6 +12,7 @@ import { useSession } from "../../../shared/session";
 import { sentence } from "../../../shared/words";
 import { zonedMinute } from "../../../shared/zoned";
 import { monthName } from "./months";
+import { isFineSum } from "./where-words";
 import { monthAfter } from "./words";
 import "./refused.css";
 
@@ -34,7 +35,7 @@ function Failed({ found, open }: { found: Errors; open: boolean }) {
   if (found.more) rows.push({ ended: `Other ${count(found.more)} ways`, requests: found.others });
   return (
     <>
-      <p className="soft refused-lead">{count(found.errors)} of {count(found.requests)} requests that ended {since}, {percent(found.errors / found.requests)} %. What they used until then is billed: {money(found.cost)}. What was computed again after a fault is not.</p>
+      <p className="soft refused-lead">{count(found.errors)} of {count(found.requests)} requests that ended {since}, {percent(found.errors / found.requests)} %. What they used until then is billed: {billed(found)(found.cost)}. What was computed again after a fault is not.</p>
       <DataTable label="Ended in an error" columns={columnsOf(found, open)} rows={rows} keyOf={(row) => `${row.ended} ${row.way?.code}`} foot={{ ended: "All", requests: found.errors, cost: found.cost }} />
     </>
   );
@@ -46,9 +47,12 @@ const columnsOf = (found: Errors, open: boolean): Column<Row>[] => [
   { title: "By", cell: (row) => row.way && causeOf(row.way) },
   { title: "Requests", number: true, phone: "end", cell: (row) => count(row.requests) },
   { title: "Of all, %", number: true, cell: (row) => percent(row.requests / found.requests) },
-  { title: "Billed", number: true, cell: (row) => (row.cost ? money(row.cost) : "") },
+  { title: "Billed", number: true, cell: (row) => (row.cost ? billed(found)(row.cost) : "") },
   { title: "Last", right: true, cell: (row) => row.way?.last && <span className="soft nowrap">{zonedMinute(row.way.last, found.time_zone)}</span> },
 ];
+
+/** Amounts as cells have them: cents, of a sum that is small all nine decimals, so that nothing reads as nothing. */
+const billed = (found: Errors) => (amount: Way["cost"]) => money(amount, isFineSum(found.cost) ? 9 : 2);
 
 const CAUSES: Record<string, string> = { deadline: "its deadline", budget: "a budget of yours", slow_reader: "its reader", blocked: "a safety rule" };
 

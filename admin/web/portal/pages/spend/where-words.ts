@@ -44,7 +44,8 @@ export const valueOf = (amount: Amount, measure: Measure): number => (measure ==
 const UNIT = 1_000_000_000n;
 
 /** True of a month that cost less than one unit: in cents nothing of it would be seen. */
-export const isFine = (series: Series) => BigInt(series.total.cost.nano.replace("-", "")) < UNIT;
+export const isFine = (series: Series) => isFineSum(series.total.cost);
+export const isFineSum = (total: Amount["cost"]) => BigInt(total.nano.replace("-", "")) < UNIT;
 
 /** A value of the axis: units, or tokens in short. */
 export function axisText(value: number, measure: Measure): string {
