@@ -3,6 +3,7 @@
 from billing.dedicated_pools.desired import DesiredPool, read_pools
 from billing.dedicated_pools.first_fill import fill_pool
 from billing.dedicated_pools.observed import FRESH_MS as FLEET_FRESH_MS
+from billing.dedicated_pools.observed import PoolSight, VersionSight, read_sights
 from billing.dedicated_pools.pools import create_pool, delete_pool, drain_pool, edit_pool, let_in_by_pool
 from billing.dedicated_pools.route_moves import RouteMove, read_route_move, write_route_move
 from billing.dedicated_pools.routes import KEPT_SECONDS as ROUTES_KEPT_SECONDS
@@ -27,8 +28,10 @@ __all__ = [
     "PoolRoute",
     "PoolRoutes",
     "PoolRow",
+    "PoolSight",
     "PoolState",
     "RouteMove",
+    "VersionSight",
     "WantedVersion",
     "abandon_version",
     "create_pool",
@@ -40,6 +43,7 @@ __all__ = [
     "read_pools",
     "read_route_move",
     "read_routes",
+    "read_sights",
     "switch_version",
     "tell_routes",
     "tenants_let_in",

@@ -103,6 +103,7 @@ def _facts(pool: PoolFacts, how: CommandTerms) -> dict[str, Any]:
         "project": pool.project or "",
         "let_in": ", ".join(pool.let_in),
         **(seen or {}),
+        "under_way": "; ".join(under_way(pool)),
     }
 
 
@@ -113,8 +114,7 @@ def _listed(pool: PoolFacts, how: CommandTerms) -> dict[str, Any]:
     facts = _facts(pool, how)
     if how.as_json:
         return facts
-    version = f"{pool.version}, next {pool.next_version}" if pool.next_version else pool.version
-    return {name: facts[name] for name in LISTED} | {"version": version}
+    return {name: facts[name] for name in LISTED} | {"version": versions_in_words(pool)}
 
 
 def observed_in_words(pool: PoolFacts) -> dict[str, str]:
@@ -124,6 +124,34 @@ def observed_in_words(pool: PoolFacts) -> dict[str, str]:
     ready = "?" if seen.ready is None else f"{seen.ready:,}"
     why = seen.why or ("as desired" if seen.as_desired else "")
     return {"observed": f"{ready} of {pool.workers:,}", "why": why, "since": seen.since or ""}
+
+
+def versions_in_words(pool: PoolFacts) -> str:
+    """The version that new requests get, with what is under way beside it. Pure."""
+    if pool.next_version and not under_way(pool):
+        return f"{pool.version}, next {pool.next_version}"
+    return "; ".join([pool.version, *under_way(pool)])
+
+
+def under_way(pool: PoolFacts) -> list[str]:
+    """What the fleet sees of versions other than the one in use, in words: how many workers of the next one
+    are ready, and what still needs an old one. Empty: nothing is under way, or nobody sees it. Pure."""
+    seen = pool.observed
+    versions = seen.versions if isinstance(seen, ObservedPool) else []
+    told = list[str]()
+    if versions and pool.next_version:
+        ready = sum(each.ready for each in versions if each.version == pool.next_version)
+        told.append(f"next {pool.next_version}, {ready:,} of {pool.workers:,} ready")
+    for each in versions:
+        if each.version in (pool.version, pool.next_version):
+            continue
+        needs = f"{each.requests:,} {'request' if each.requests == 1 else 'requests'}"
+        until = f", at most until {each.until}" if each.until else ""
+        workers = f"{each.workers:,} {'worker' if each.workers == 1 else 'workers'}"
+        told.append(
+            f"old {each.version}, {needs}{until}" if each.requests else f"old {each.version}, {workers}"
+        )
+    return told
 
 
 POOL_COMMANDS = (

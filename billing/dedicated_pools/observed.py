@@ -21,15 +21,28 @@ STEPS = {
 
 
 @dataclass(frozen=True)
+class VersionSight:
+    """What the fleet sees of a version in a pool: workers of it, how many are ready, and how many requests
+    need it to their end, at most until `until_ms`; 0: none does."""
+
+    version: str
+    workers: int
+    ready: int
+    requests: int
+    until_ms: int
+
+
+@dataclass(frozen=True)
 class PoolSight:
     """What is known of a pool's workers. `ready`, `as_desired` None: nobody knows now, `why` says why;
-    `since_ms` 0: nobody knows since when."""
+    `since_ms` 0: nobody knows since when; `versions`: that in use first, empty: nobody knows."""
 
     ready: int | None
     as_desired: bool | None
     why: str
     since_ms: int = 0
     seen_ms: int = 0
+    versions: tuple[VersionSight, ...] = ()
 
 
 def sight_of(row: PoolRow, state: PoolState | None, last_ms: int, now_ms: int) -> PoolSight:
@@ -37,10 +50,13 @@ def sight_of(row: PoolRow, state: PoolState | None, last_ms: int, now_ms: int) -
     if now_ms - last_ms > FRESH_MS:
         told = f"no fleet has run since {iso_time(last_ms)}: `parley fleet`" if last_ms else NO_FLEET
         return PoolSight(None, None, told, seen_ms=last_ms)
-    if state is None or state.generation != row.generation:
-        return PoolSight(state.ready if state else None, False, UNSEEN, seen_ms=last_ms)
+    if state is None:
+        return PoolSight(None, False, UNSEEN, seen_ms=last_ms)
+    versions = tuple(VersionSight(**each) for each in state.versions)
+    if state.generation != row.generation:
+        return PoolSight(state.ready, False, UNSEEN, seen_ms=last_ms, versions=versions)
     why = "" if state.as_desired else state.why or STEPS.get(state.step, "")
-    return PoolSight(state.ready, state.as_desired, why, state.since_ms, state.observed_ms)
+    return PoolSight(state.ready, state.as_desired, why, state.since_ms, state.observed_ms, versions)
 
 
 async def read_sights(session: AsyncSession, rows: Sequence[PoolRow], now_ms: int) -> dict[str, PoolSight]:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from billing.dedicated_pools import pools
-from billing.dedicated_pools.observed import PoolSight, read_sights
+from billing.dedicated_pools.observed import PoolSight, VersionSight, read_sights
 from billing.tables.pools import ACTIVE, DRAINING, PoolRow
 from billing.tenants.tenancy import tenant_names
 from billing.unit_of_work.units import Change, Look
@@ -21,16 +21,30 @@ class PoolStateName(StrEnum):
     DRAINING = DRAINING
 
 
+class VersionInPool(msgspec.Struct, frozen=True, kw_only=True):
+    """What the fleet sees of a version in a pool. `workers`: that run, start or end; `ready`: of these, those
+    that serve; `requests`: that began on it and need it, where it is not the one in use; `until`: when the
+    last of them ends at the latest, null: none needs it."""
+
+    version: str
+    workers: int
+    ready: int
+    requests: int
+    until: str | None
+
+
 class ObservedPool(msgspec.Struct, frozen=True, kw_only=True):
     """What the fleet sees of a pool. `ready`: workers that serve, on any node; `as_desired` None: nobody
     knows, as no fleet runs; `why`: the reason where it is not as desired, or not known; `since`: since when
-    it is, or is not, as its last change wants it; `seen`: when the fleet looked last."""
+    it is, or is not, as its last change wants it; `seen`: when the fleet looked last; `versions`: each that
+    is about, that in use first; empty: nobody knows."""
 
     ready: int | None
     as_desired: bool | None
     why: str
     since: str | None
     seen: str | None
+    versions: list[VersionInPool]
 
 
 class PoolFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +96,24 @@ async def observed_facts(look: Look, rows: Sequence[PoolRow]) -> list[PoolFacts]
 
 def _observed(sight: PoolSight) -> ObservedPool:
     since, seen = (iso_time(at) if at else None for at in (sight.since_ms, sight.seen_ms))
-    return ObservedPool(ready=sight.ready, as_desired=sight.as_desired, why=sight.why, since=since, seen=seen)
+    return ObservedPool(
+        ready=sight.ready,
+        as_desired=sight.as_desired,
+        why=sight.why,
+        since=since,
+        seen=seen,
+        versions=[_version(each) for each in sight.versions],
+    )
+
+
+def _version(sight: VersionSight) -> VersionInPool:
+    return VersionInPool(
+        version=sight.version,
+        workers=sight.workers,
+        ready=sight.ready,
+        requests=sight.requests,
+        until=iso_time(sight.until_ms) if sight.until_ms else None,
+    )
 
 
 def _facts_of(row: PoolRow, let_in: Sequence[str], names: Mapping[str, str]) -> PoolFacts:

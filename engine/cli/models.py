@@ -19,7 +19,7 @@ from engine.models.provision import MANIFEST, prepare, read_manifest, record_in,
 from engine.models.registry import ModelRecord, find_version, save_checks
 from engine.models.unchanged import changed_files
 from engine.operations import model_use, models
-from engine.operations.model_facts import ModelFacts
+from engine.operations.model_facts import ModelFacts, SeenInPool
 from engine.operations.model_use import ChangeVersion, UseVersion, VersionsChanged
 from engine.operations.models import LimitAnswers, ListModels, RemoveVersion, ShowModel
 
@@ -93,6 +93,7 @@ def show_command(ask: ShowModel, how: CommandTerms) -> None:
             f"{each.name}: {each.seen}, {each.seconds:.1f} s" for each in detail.checks
         )
         facts["files"] = f"{len(detail.files):,}"
+        facts["seen"] = "; ".join(_seen_in_words(each) for each in detail.seen)
     show(facts, how.as_json)
 
 
@@ -180,6 +181,14 @@ def _row(each: ModelFacts) -> Sequence[str]:
     facts = (each.name, each.version, each.state.value.replace("_", " "), ", ".join(pools) or NOTHING)
     fingerprint = each.fingerprint[:FINGERPRINT_CHARACTERS]
     return (*facts, fingerprint, size, f"{each.max_model_len:,}", each.proved)
+
+
+def _seen_in_words(each: SeenInPool) -> str:
+    told = f"{each.pool}: {each.ready:,} of {each.desired:,} ready"
+    if each.requests:
+        needs = "1 request needs it" if each.requests == 1 else f"{each.requests:,} requests need it"
+        told += f", {needs}, at most until {each.until}"
+    return f"{told} ({each.why})" if each.why else told
 
 
 def _tell(done: VersionsChanged, how: CommandTerms) -> None:

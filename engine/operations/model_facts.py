@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from billing.pools import PoolRow
+from billing.pools import PoolRow, PoolSight, VersionSight
 from core.clock import iso_time
 from engine.models.registry import dtype_of
 from engine.models.tables import ModelVersion
@@ -38,12 +38,28 @@ class PassedCheck(msgspec.Struct, frozen=True, kw_only=True):
     at: str | None
 
 
+class SeenInPool(msgspec.Struct, frozen=True, kw_only=True):
+    """What the fleet sees of a version in a pool. `workers`: that run, start or end; `ready`: of these, those
+    that serve; `desired`: how many workers the pool should have; `requests`: that began on it and need it,
+    where another one is in use; `until`: when the last of them ends at the latest, null: none needs it;
+    `why`: what the pool waits for, where it is not as it should be."""
+
+    pool: str
+    workers: int
+    ready: int
+    desired: int
+    requests: int
+    until: str | None
+    why: str
+
+
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A version of a model. `pools` send it new requests, `next_in` will once workers are ready, `earlier_in`
     can go back to it. `dtype`: number format that it was added with, null: an older Parley added it, which
     did not ask. `answer_tokens`: length of an answer whose sender gives none, null: what
     PARLEY_ANSWER_TOKENS says; `size_bytes` of its weights, null: not known; `proved`: whether a real engine
-    answered with it."""
+    answered with it; `seen`: where the fleet sees workers of it or requests that need it, and each pool that
+    uses or wants it; without a fleet empty."""
 
     name: str
     version: str
@@ -60,6 +76,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     removed: str | None
     proved: str
     folder: str
+    seen: list[SeenInPool]
 
 
 class ModelDetail(ModelFacts, frozen=True, kw_only=True):
@@ -72,9 +89,9 @@ class ModelDetail(ModelFacts, frozen=True, kw_only=True):
 
 
 def facts_of(
-    row: ModelVersion, pools: Sequence[PoolRow], ready: Mapping[str, int], size_bytes: int | None
+    row: ModelVersion, pools: Sequence[PoolRow], sights: Mapping[str, PoolSight], size_bytes: int | None
 ) -> ModelFacts:
-    """A version as pools have it. `ready`: workers that serve, by pool. Pure."""
+    """A version as pools have it. `sights`: what the fleet sees, by pool. Pure."""
     same = [pool for pool in pools if pool.model == row.name]
     used = [pool.pool for pool in same if pool.version == row.version]
     wanted = [pool.pool for pool in same if pool.next_version == row.version]
@@ -93,9 +110,30 @@ def facts_of(
         size_bytes=size_bytes,
         added=iso_time(row.created_ms),
         removed=iso_time(row.removed_ms) if row.removed_ms is not None else None,
-        proved=proved(row, [pool for pool in used if ready.get(pool)]),
+        proved=proved(row, [pool for pool in used if pool in sights and sights[pool].ready]),
         folder=row.folder,
+        seen=[each for pool in same for each in _seen(pool, row.version, sights.get(pool.pool))],
     )
+
+
+def _seen(pool: PoolRow, version: str, sight: PoolSight | None) -> list[SeenInPool]:
+    """What is seen of a version in a pool; empty: nothing that matters, or nobody looked. Pure."""
+    if sight is None or not sight.versions:
+        return []
+    none = VersionSight(version, 0, 0, 0, 0)
+    found = next((each for each in sight.versions if each.version == version), none)
+    if found is none and version not in (pool.version, pool.next_version):
+        return []
+    seen = SeenInPool(
+        pool=pool.pool,
+        workers=found.workers,
+        ready=found.ready,
+        desired=pool.workers,
+        requests=found.requests,
+        until=iso_time(found.until_ms) if found.until_ms else None,
+        why=sight.why,
+    )
+    return [seen]
 
 
 def detail_of(facts: ModelFacts, row: ModelVersion) -> ModelDetail:

@@ -9,7 +9,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.api import Change, ListQuestion, Look, OperationActor, Stores, listed_page
-from billing.pools import PoolRow, PoolState
+from billing.pools import PoolRow, read_sights
 from core.access.processes import POOLS
 from core.access.processes import REQUESTS as REQUEST_KEYS
 from core.errors import Refused, bad_request, see, unknown
@@ -33,7 +33,7 @@ from engine.operations.pinned_requests import pinning
 from engine.operations.pool_questions import AUDIT
 from engine.queue.client import PoolQueue
 
-READS = "model_version pool pool_state"
+READS = "model_version pool pool_state fleet_node"
 PIN_KEYS = (*REQUEST_KEYS, "P:deadlines", "P:moving", POOLS)
 
 
@@ -98,7 +98,7 @@ async def list_versions_of(look: Look, ask: ListModels) -> ListedPage[ModelFacts
     key = (col(ModelVersion.name), col(ModelVersion.created_ms), col(ModelVersion.version))
     page: ListedPage[ModelVersion] = await listed_page(look, ask, statement, key, lambda row: row)
     async with look.db.session() as session:
-        return ListedPage(await _facts(session, page.items), page.next)
+        return ListedPage(await _facts(session, page.items, look.now_ms()), page.next)
 
 
 @operation("models.show", "GET /models/{model}", may=STAFF, uses=Uses(reads=READS))
@@ -106,7 +106,7 @@ async def show_version(look: Look, ask: ShowModel) -> ModelDetail:
     """Show a version of a model: where it serves, what it passed when it was added, its files."""
     async with look.db.session() as session:
         rows = await versions_of(session, ask.model)
-        facts = await _facts(session, rows)
+        facts = await _facts(session, rows, look.now_ms())
         named = [at for at, row in enumerate(rows) if row.version == ask.version]
         served = [at for at, each in enumerate(facts) if each.pools]
         if ask.version is not None and not named:
@@ -165,12 +165,12 @@ async def remove(change: Change, ask: RemoveVersion) -> ModelFacts:
         rows = {row.version: row for row in await versions_of(session, ask.model)}
         if ask.version not in rows:
             raise no_version(ask.model, ask.version, list(rows))
-        (facts,) = await _facts(session, [rows[ask.version]])
+        (facts,) = await _facts(session, [rows[ask.version]], change.now_ms())
     check_unused(facts, change.prepared or {}, ask.give_up_rollback)
     row = await remove_version(change.db, ask.model, ask.version, change.now_ms())
     change.after(_delete_files, change.settings.home, Path(row.folder))
     async with change.db.session() as session:
-        return (await _facts(session, [row]))[0]
+        return (await _facts(session, [row], change.now_ms()))[0]
 
 
 async def _delete_files(_: Database, __: RedisClient, home: Path, folder: Path) -> None:
@@ -216,10 +216,10 @@ def no_version(model: str, version: str, known: list[str]) -> Refused:
     return unknown(told, field="version", see=see("models.list"))
 
 
-async def _facts(session: AsyncSession, rows: list[ModelVersion]) -> list[ModelFacts]:
+async def _facts(session: AsyncSession, rows: list[ModelVersion], now_ms: int) -> list[ModelFacts]:
     pools = (await session.exec(select(PoolRow).order_by(col(PoolRow.pool)))).all()
-    ready = {state.pool: state.ready for state in await session.exec(select(PoolState))}
-    return [facts_of(row, pools, ready, weights_bytes(row.manifest, Path(row.folder))) for row in rows]
+    sights = await read_sights(session, pools, now_ms)
+    return [facts_of(row, pools, sights, weights_bytes(row.manifest, Path(row.folder))) for row in rows]
 
 
 OPERATIONS = (list_versions_of, show_version, limit_answers_of, remove)

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from billing.dedicated_pools.observed import FRESH_MS, NO_FLEET, UNSEEN, check_fits, read_sights, sight_of
+from billing.dedicated_pools.observed import (
+    FRESH_MS,
+    NO_FLEET,
+    UNSEEN,
+    VersionSight,
+    check_fits,
+    read_sights,
+    sight_of,
+)
 from billing.tables.pools import FleetNode, PoolRow, PoolState
 from core.errors import Refused
 from core.sql.database import Database
@@ -51,6 +59,17 @@ def test_without_a_fleet_nobody_knows():
     over = sight_of(row(), state(as_desired=True), NOW, NOW + FRESH_MS + 1)
     assert (over.ready, over.as_desired, over.seen_ms) == (None, None, NOW)
     assert over.why == "no fleet has run since 2023-11-14T22:13:20+00:00: `parley fleet`"
+
+
+def test_versions_are_told_as_the_fleet_saw_them():
+    """Also right after a change that it has not seen; without a fleet nobody knows them."""
+    seen = state()
+    old = {"version": "v0", "workers": 1, "ready": 1, "requests": 3, "until_ms": NOW}
+    seen.versions = [{"version": "v1", "workers": 2, "ready": 1, "requests": 0, "until_ms": 0}, old]
+    told = (VersionSight("v1", 2, 1, 0, 0), VersionSight("v0", 1, 1, 3, NOW))
+    assert sight_of(row(), seen, NOW, NOW).versions == told
+    assert sight_of(row(generation=2), seen, NOW, NOW).versions == told
+    assert sight_of(row(), seen, NOW, NOW + FRESH_MS + 1).versions == ()
 
 
 async def test_sights_are_of_the_pools_that_are_asked_for(database: Database):

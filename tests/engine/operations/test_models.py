@@ -1,6 +1,7 @@
 """Versions of models: using another one, going back, removing what nobody needs; what is refused says why."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from billing.pools import PoolRow, create_pool, read_pools, switch_version
 from billing.tables.pools import FleetNode, PoolState
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
-from core.clock import now_ms
+from core.clock import iso_time, now_ms
 from core.errors import Refused
 from core.sql.database import Database
 from engine.models.registry import ModelRecord, save
@@ -30,6 +31,7 @@ ME = local_actor()
 FILES = {"model.safetensors": "w", "tokenizer.json": "t", "chat_template.jinja": "c"}
 FAR_MS = 4_000_000_000_000
 MIB = 1 << 20
+VERSION = ("version", "workers", "ready", "requests", "until_ms")
 
 
 async def add(db: Database, version: str, folder: Path = Path("/none"), **manifest: Any) -> ModelRecord:
@@ -71,14 +73,17 @@ async def switched(stores: Stores, name: str = "a") -> None:
     assert await switch_version(stores.db, name, row.generation, row.next_version) is not None
 
 
-async def fleet(stores: Stores, *, room: int, running: int, node: str = "elsewhere") -> None:
+async def fleet(
+    stores: Stores, *, room: int, running: int, node: str = "elsewhere", versions: Sequence[Any] = ()
+) -> None:
     """A fleet of one machine, as its controller saw it last."""
     seen: dict[str, Any] = {"controller": "c", "observed_ms": now_ms()}
     step: dict[str, Any] = {"as_desired": True, "step": "keep", "why": "", "since_ms": 1, "elsewhere": 0}
     counts = {"generation": 1, "workers": 1, "running": running, "ready": running}
     async with stores.db.transaction() as session:
         session.add(FleetNode(node=node, room=room, labels={}, **seen))
-        session.add(PoolState(pool="a", node=node, **counts, **step, **seen))
+        told: list[dict[str, Any]] = [dict(zip(VERSION, each, strict=True)) for each in versions]
+        session.add(PoolState(pool="a", node=node, versions=told, **counts, **step, **seen))
 
 
 async def test_a_version_is_made_ready_in_all_pools_that_serve_the_model(stores: Stores):
@@ -277,6 +282,18 @@ async def test_a_version_says_whether_it_is_proved(stores: Stores):
     assert shown.proved == "by workers that serve in a"
     with pytest.raises(Refused, match="no version 'v9'"):
         await answer_of(models.show_version, stores, ME, ShowModel(model="m", version="v9"))
+
+
+async def test_a_version_says_what_is_under_way(stores: Stores):
+    """In each pool: how many workers of it are ready of those desired, and what needs it until when."""
+    await pool(stores, version="v2", next_version="v4", earlier_version="v1")
+    await add(stores.db, "v4")
+    await fleet(stores, room=4, running=3, versions=[("v2", 2, 2, 0, 0), ("v1", 1, 1, 3, 60_000)])
+    seen = {each.version: each.seen for each in await listed(stores)}
+    assert [(each.pool, each.ready, each.desired, each.requests) for each in seen["v2"]] == [("a", 2, 2, 0)]
+    assert [(each.workers, each.requests, each.until) for each in seen["v1"]] == [(1, 3, iso_time(60_000))]
+    assert [(each.ready, each.desired, each.until) for each in seen["v4"]] == [(0, 2, None)]
+    assert seen["v3"] == []
 
 
 async def test_the_length_of_answers_is_of_all_versions(stores: Stores):
