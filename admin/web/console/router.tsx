@@ -57,6 +57,12 @@ const pool = createRoute({
   component: lazyRouteComponent(() => import("./pages/pool/pool"), "PoolPage"),
 });
 
+const models = createRoute({
+  getParentRoute: () => root,
+  path: "/models",
+  component: lazyRouteComponent(() => import("./pages/models/models"), "ModelsPage"),
+});
+
 const idleCost = createRoute({
   getParentRoute: () => root,
   path: "/idle-cost",
@@ -68,7 +74,7 @@ const idleCost = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([overview, requests, request, tenants, tenant, pools, pool, idleCost]),
+  routeTree: root.addChildren([overview, requests, request, tenants, tenant, pools, pool, models, idleCost]),
   basepath: "/console",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,
