@@ -158,7 +158,7 @@ async def cost_centers_of(session: AsyncSession, tenants: Mapping[str, object]) 
     statement = select(ProjectCostCenter).where(col(ProjectCostCenter.tenant_id).in_(sorted(tenants)))
     moves: dict[str, list[tuple[int, str]]] = {}
     for row in (await session.exec(statement)).all():
-        moves.setdefault(row.project_id, []).append((row.valid_from_ms, row.cost_center_id))
+        moves.setdefault(row.project_id, []).append((row.valid_from_ms, row.cost_center_id or ""))
     for each in moves.values():
         each.sort()
     return lambda project, at_ms: center_at(moves.get(project, []), at_ms)
@@ -166,6 +166,6 @@ async def cost_centers_of(session: AsyncSession, tenants: Mapping[str, object]) 
 
 def center_at(moves: Sequence[tuple[int, str]], at_ms: int) -> str:
     """The cost center that holds at a time, from (from, cost center) in order of time; empty before the
-    first."""
+    first and where nobody pays."""
     found = bisect_right(moves, at_ms, key=lambda move: move[0])
     return moves[found - 1][1] if found else ""

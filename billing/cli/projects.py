@@ -70,7 +70,7 @@ def list_projects_command(ask: ListOfTenant, how: CommandTerms) -> None:
 def charge_to_command(ask: ChargeProject, how: CommandTerms) -> None:
     """Charge PROJECT (name or id) to COST_CENTER (code or id) from now or a later time on.
 
-    What was charged before stays where it was.
+    An empty COST_CENTER, "", charges nobody. What was charged before stays where it was.
     """
     show(facts_of(answered(projects.charge_project, ask, how), how.as_json), how.as_json)
 
@@ -100,7 +100,7 @@ def list_cost_centers_command(ask: ListOfTenant, how: CommandTerms) -> None:
 def close_cost_center_command(ask: CloseCostCenter, how: CommandTerms) -> None:
     """Close COST_CENTER (code or id): no project is charged to it any more, and reports keep what was.
 
-    Projects that it pays for are named, or charged to --move-to from now on.
+    Projects that it pays for are named, or charged to --move-to or --to-nobody from now on.
     """
     show(facts_of(answered(projects.close_cost_center, ask, how), how.as_json), how.as_json)
 

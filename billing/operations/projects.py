@@ -14,6 +14,7 @@ from billing.tenants import cost_centers, tenancy
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
+from core.errors import bad_request
 from core.operations import ADMINS, MEMBERS, OPERATORS, STAFF, ListedPage, Uses, operation
 from core.sql.database import Database
 from core.sql.lower_case import holds
@@ -52,7 +53,7 @@ class ListOfTenant(ListQuestion, frozen=True, kw_only=True):
 class ChargeProject(NameProject, frozen=True, kw_only=True):
     """Which project is charged to what, from when on."""
 
-    cost_center: CenterName
+    cost_center: Annotated[str, Meta(description="The cost center's code or id; empty: nobody pays.")]
     start: Annotated[Annotated[datetime, Meta(tz=True)] | None, Meta(description="By default now.")] = None
 
 
@@ -78,6 +79,7 @@ class CloseCostCenter(NameCostCenter, frozen=True, kw_only=True):
         str,
         Meta(description="The code or id of the cost center that pays for its projects from now on."),
     ] = ""
+    to_nobody: Annotated[bool, Meta(description="Nobody pays for its projects from now on.")] = False
 
 
 class ProjectFacts(msgspec.Struct, frozen=True):
@@ -105,7 +107,7 @@ class ListedProject(msgspec.Struct, frozen=True):
 
 
 class ProjectCharge(msgspec.Struct, frozen=True):
-    """To which cost center (its code) a project (its name) is charged, from when on."""
+    """To which cost center (its code; empty: none) a project (its name) is charged, from when on."""
 
     project: str
     cost_center: str
@@ -128,7 +130,8 @@ class CostCenterFacts(msgspec.Struct, frozen=True):
 
 
 class ClosedCostCenter(msgspec.Struct, frozen=True):
-    """A cost center that was closed. `moved`: the names of the projects that another one pays for now."""
+    """A cost center that was closed. `moved`: the names of the projects that another one, or nobody,
+    pays for now."""
 
     cost_center: str
     code: str
@@ -162,8 +165,9 @@ async def list_projects(look: Look, ask: ListOfTenant) -> ListedPage[ListedProje
     owner = (await look.tenant(ask.tenant)).tenant_id
     moves = await cost_centers.charges_of(look.db, owner)
     paid = {each.project_id: each.cost_center_id for each in moves if each.valid_from_ms <= look.now_ms()}
-    codes = await cost_centers.codes_of(look.db, owner, set(paid.values()))
-    pays = {project: codes[center] for project, center in paid.items()}
+    held = {project: center for project, center in paid.items() if center is not None}
+    codes = await cost_centers.codes_of(look.db, owner, set(held.values()))
+    pays = {project: codes[center] for project, center in held.items()}
 
     def listed(row: Project) -> ListedProject:
         created, closed = iso_time(row.created_ms), iso_time(row.closed_ms)
@@ -212,15 +216,15 @@ async def reopen_project(change: Change, ask: NameProject) -> ProjectFacts:
     uses=Uses(reads="project cost_center", writes=f"tenant project_cost_center {AUDIT}"),
 )
 async def charge_project(change: Change, ask: ChargeProject) -> ProjectCharge:
-    """Charge a project to a cost center from now or a later time on.
+    """Charge a project to a cost center, or to nobody, from now or a later time on.
 
     What was charged before stays where it was."""
     owner = (await change.tenant(ask.tenant)).tenant_id
     project = await _project(change.db, owner, ask.project)
-    center = await _cost_center(change, owner, ask.cost_center, "cost_center")
+    center = await _cost_center(change, owner, ask.cost_center, "cost_center") if ask.cost_center else None
     from_ms = None if ask.start is None else int(ask.start.timestamp() * 1000)
-    row = await cost_centers.charge_project_to(change.db, owner, project.id, center.id, from_ms)
-    return ProjectCharge(project.name, center.code, iso_time(row.valid_from_ms))
+    row = await cost_centers.charge_project_to(change.db, owner, project.id, center and center.id, from_ms)
+    return ProjectCharge(project.name, center.code if center else "", iso_time(row.valid_from_ms))
 
 
 @operation(
@@ -263,11 +267,14 @@ async def list_cost_centers(look: Look, ask: ListOfTenant) -> ListedPage[CostCen
 async def close_cost_center(change: Change, ask: CloseCostCenter) -> ClosedCostCenter:
     """Close a cost center: no project is charged to it any more, and reports keep what was.
 
-    Projects that it pays for are named, or charged to another one from now on."""
+    Projects that it pays for are named, or charged to another one or to nobody from now on."""
+    if ask.move_to and ask.to_nobody:
+        raise bad_request("name the cost center that pays from now on, or nobody, not both", field="move_to")
     center = await _cost_center(change, ask.tenant, ask.cost_center, "cost_center")
     heir = await _cost_center(change, ask.tenant, ask.move_to, "move_to") if ask.move_to else None
-    heir_id = heir.id if heir is not None else ""
-    moved = await cost_centers.close_cost_center(change.db, center.tenant_id, center.id, heir_id)
+    moved = await cost_centers.close_cost_center(
+        change.db, center.tenant_id, center.id, heir and heir.id, ask.to_nobody
+    )
     row = await _cost_center(change, ask.tenant, center.id, "cost_center")
     return ClosedCostCenter(row.id, row.code, iso_time(row.closed_ms), moved)
 

@@ -174,5 +174,5 @@ async def _centers(db: Database, tenant: str) -> CostCenterOf:
     moves: dict[str, list[tuple[int, str]]] = {}
     async with db.session() as session:
         for row in (await session.exec(statement)).all():
-            moves.setdefault(row.project_id, []).append((row.valid_from_ms, row.cost_center_id))
+            moves.setdefault(row.project_id, []).append((row.valid_from_ms, row.cost_center_id or ""))
     return lambda project, at_ms: center_at(sorted(moves.get(project, [])), at_ms)

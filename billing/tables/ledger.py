@@ -39,7 +39,8 @@ class CostCenter(TableBase, table=True):
 
 
 class ProjectCostCenter(TableBase, table=True):
-    """The cost center of a project from a time on, so that a move never changes what was charged before."""
+    """The cost center of a project from a time on, so that a move never changes what was charged before.
+    Without one nobody pays from then on: what is used is the tenant's own."""
 
     __table_args__ = (
         ForeignKeyConstraint(
@@ -57,7 +58,7 @@ class ProjectCostCenter(TableBase, table=True):
     tenant_id: str = Field(primary_key=True)
     project_id: str = Field(primary_key=True)
     valid_from_ms: int = Field(primary_key=True, sa_type=BigInteger)
-    cost_center_id: str
+    cost_center_id: str | None
 
 
 class UsageLine(TableBase, table=True):

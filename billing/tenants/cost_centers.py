@@ -74,9 +74,9 @@ async def find_cost_center(db: Database, tenant_id: str, code_or_id: str) -> Cos
 
 
 async def charge_project_to(
-    db: Database, tenant_id: str, project_id: str, cost_center_id: str, from_ms: int | None = None
+    db: Database, tenant_id: str, project_id: str, cost_center_id: str | None, from_ms: int | None = None
 ) -> ProjectCostCenter:
-    """Charge the project to this cost center from a time on, by default now.
+    """Charge the project to this cost center, or to nobody, from a time on, by default now.
 
     Raises Refused where the time has passed, another move is set for it or later, or that one is closed."""
     now = now_ms()
@@ -94,9 +94,10 @@ async def charge_project_to(
     try:
         async with db.transaction() as session:
             await lock_settings(session, tenant_id)
-            center = await session.get(CostCenter, (tenant_id, cost_center_id))
-            if center is not None:
-                _check_open(center, "cost_center")
+            if cost_center_id is not None:
+                center = await session.get(CostCenter, (tenant_id, cost_center_id))
+                if center is not None:
+                    _check_open(center, "cost_center")
             if (await session.exec(later)).first() is not None:
                 message = "another move of this project is set for this time or later"
                 raise bad_request(message, field="start")
@@ -114,11 +115,13 @@ async def charges_of(db: Database, tenant_id: str) -> Sequence[ProjectCostCenter
         return (await session.exec(statement.order_by(col(ProjectCostCenter.valid_from_ms)))).all()
 
 
-async def close_cost_center(db: Database, tenant_id: str, center_id: str, heir_id: str = "") -> list[str]:
+async def close_cost_center(
+    db: Database, tenant_id: str, center_id: str, heir_id: str | None = None, to_nobody: bool = False
+) -> list[str]:
     """Close a cost center, and charge the projects that it pays for, now or from a later time on, to the
-    heir, if one is named; return their names.
+    heir or to nobody, if that is said; return their names.
 
-    Raises Refused, with projects, where it pays for some and there is no heir. What was charged stays."""
+    Raises Refused, with projects, where it pays for some and neither is said. What was charged stays."""
     async with db.transaction() as session:
         await lock_settings(session, tenant_id)
         center = await session.get(CostCenter, (tenant_id, center_id))
@@ -130,9 +133,9 @@ async def close_cost_center(db: Database, tenant_id: str, center_id: str, heir_i
         projects = {
             each.id: each.name for each in (await session.exec(named.order_by(col(Project.name)))).all()
         }
-        if paid and not heir_id:
+        if paid and heir_id is None and not to_nobody:
             raise bad_request(_still_pays(center.code, list(projects.values())), field="move_to")
-        if heir_id:
+        if heir_id is not None:
             await _check_heir(session, center, heir_id)
         for row in paid:
             await _move(session, row, heir_id, now)
@@ -158,8 +161,8 @@ async def _paid_by(session: AsyncSession, center: CostCenter, now: int) -> list[
     return [row for row in holding if row.cost_center_id == center.id]
 
 
-async def _move(session: AsyncSession, row: ProjectCostCenter, heir_id: str, now: int) -> None:
-    """Have the heir pay in place of what this row says: from now on, or from the row's later time on."""
+async def _move(session: AsyncSession, row: ProjectCostCenter, heir_id: str | None, now: int) -> None:
+    """Have the heir, or nobody, pay in place of what this row says: from now on, or from its later time."""
     if row.valid_from_ms > now:
         before = row.model_dump()
         row.cost_center_id = heir_id
@@ -203,4 +206,5 @@ def _still_pays(code: str, projects: Sequence[str]) -> str:
     named = ", ".join(map(repr, projects[:NAMED_MAX]))
     more = f" and {len(projects) - NAMED_MAX:,} more" if len(projects) > NAMED_MAX else ""
     which = "project" if len(projects) == 1 else "projects"
-    return f"{code!r} pays for the {which} {named}{more}: name the cost center that pays from now on"
+    asked = "name the cost center that pays from now on, or have nobody pay"
+    return f"{code!r} pays for the {which} {named}{more}: {asked}"

@@ -92,7 +92,8 @@ async def test_roles_are_changed_and_an_admin_always_stays(open_page: OpenPage, 
 
 
 async def test_ten_thousand_cost_centers_come_page_by_page(open_page: OpenPage, acme: PortalOfAcme):
-    """They are found by a part of their code or name; one pays for a project from the next month on."""
+    """They are found by a part of their code or name; one pays for a project, another one
+    after it, and nobody at last."""
     made = [
         CostCenter(
             tenant_id=acme.tenant, id=f"c{number}", code=f"{number:05}", name=f"قسم {number}", created_ms=1
@@ -141,6 +142,20 @@ async def test_ten_thousand_cost_centers_come_page_by_page(open_page: OpenPage, 
     await dialog.get_by_label("Reason").fill("not yet")
     await dialog.get_by_role("button", name="Reopen").click()
     await expect(page.get_by_role("row", name="07777")).to_contain_text("open")
+    await page.get_by_label("Code or name contains").fill("قسم 7778")
+    await page.get_by_role("button", name="Close cost center 07778").click()
+    await dialog.get_by_label("Nobody").check()
+    await expect(dialog.get_by_text("Nobody pays from now on for lab 🌙")).to_be_visible()
+    await shot(page, "portal-cost-center-nobody")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Charge project lab").click()
+    await dialog.get_by_label("Nobody pays").check()
+    await dialog.get_by_label("Reason").fill("it was a mistake")
+    await expect(dialog.get_by_text("07778 → None")).to_be_visible()
+    await shot(page, "portal-project-taken-off")
+    assert await watched.axe() == []
+    await dialog.get_by_role("button", name="Charge").click()
+    await expect(page.get_by_role("row", name="lab 🌙")).not_to_contain_text("07778")
     await page.get_by_role("button", name="Close project lab").click()
     await dialog.get_by_label("Type lab 🌙 to confirm").fill("lab 🌙")
     await dialog.get_by_label("Reason").fill("it is over")
@@ -149,7 +164,7 @@ async def test_ten_thousand_cost_centers_come_page_by_page(open_page: OpenPage, 
     found = await answer_of(
         projects.list_projects, acme.stores, OWNER, ListOfTenant(tenant="acme", name="LAB")
     )
-    assert [(each.cost_center, each.closed is not None) for each in found.items] == [("07778", True)]
+    assert [(each.cost_center, each.closed is not None) for each in found.items] == [("", True)]
     assert (watched.errors, watched.strangers) == ([], [])
 
 

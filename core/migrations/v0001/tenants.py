@@ -88,7 +88,7 @@ def _projects() -> None:
         "project_cost_center",
         *text_keys("tenant_id", "project_id"),
         *number_keys("valid_from_ms"),
-        *texts("cost_center_id"),
+        *maybe_texts("cost_center_id"),
         sa.ForeignKeyConstraint(
             ["tenant_id", "cost_center_id"],
             ["cost_center.tenant_id", "cost_center.id"],

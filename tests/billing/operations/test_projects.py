@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from billing.audit.log import list_rows
 from billing.operations import chargeback, projects, tenants, users
 from billing.operations.chargeback import AskChargeback
@@ -167,6 +169,42 @@ async def test_an_heir_pays_from_now_on(stores: Stores) -> None:
     actions = [row.action for row in await list_rows(stores.db, acme)]
     assert actions.count("project.move") == 7
     assert actions.count("cost_center.close") == 1
+
+
+async def test_a_project_is_taken_off_its_cost_center(stores: Stores) -> None:
+    """Charged to nobody, it is listed without one, later usage is the tenant's own, and the last cost center
+    can be closed."""
+    await charged(stores, "lab", "4711")
+    ask = ChargeProject(tenant="acme", project="lab", cost_center="")
+    assert (await answer_of(projects.charge_project, stores, OWNER, ask)).cost_center == ""
+    assert await payers(stores) == {}
+    tenant = (await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))).tenant
+    project = await find_project(stores.db, tenant, "lab")
+    assert project is not None
+    taken = now_ms()
+    await wait_until(lambda: now_ms() > taken)
+    owner = UsageOwner(project.id, "k", "u")
+    event = an_event("r1", tenant, owner=owner, accepted_ms=now_ms(), ended_ms=now_ms())
+    await post(stores.db, "default", [encode(event)])
+    month = AskChargeback(tenant="acme", month=datetime.now(UTC).strftime("%Y-%m"), rows="cost_center")
+    (line,) = (await answer_of(chargeback.report, stores, OWNER, month)).lines
+    assert line.head.name == ""
+    closed = await answer_of(projects.close_cost_center, stores, OWNER, closing("4711"))
+    assert (closed.closed is not None, closed.moved) == (True, [])
+
+
+async def test_a_cost_center_is_closed_with_nobody_to_pay(stores: Stores) -> None:
+    """Also for what it was to pay for later. Nobody and an heir at once are refused."""
+    await charged(stores, "lab", "4711")
+    await charged(stores, "web", "4711", datetime.now(UTC) + timedelta(days=9))
+    both = msgspec.structs.replace(closing("4711", "4711"), to_nobody=True)
+    assert (await refusal_of(projects.close_cost_center, stores, OWNER, both)).field == "move_to"
+    alone = msgspec.structs.replace(closing("4711"), to_nobody=True)
+    assert (await answer_of(projects.close_cost_center, stores, OWNER, alone)).moved == ["lab", "web"]
+    assert await payers(stores) == {}
+    tenant = (await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))).tenant
+    held = {each.project_id: each.cost_center_id for each in await cost_centers.charges_of(stores.db, tenant)}
+    assert set(held.values()) == {None}
 
 
 async def test_nothing_is_charged_to_a_closed_cost_center(stores: Stores) -> None:

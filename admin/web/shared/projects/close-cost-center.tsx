@@ -1,6 +1,6 @@
 // Dialog by which a cost center is closed or reopened, and the input that finds one by its code.
 
-import { TextInput } from "@mantine/core";
+import { Checkbox, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import { api, answered, type Schemas } from "../api";
@@ -19,18 +19,19 @@ interface CenterInputProps {
   value: string;
   onChange: (code: string) => void;
   error: string | undefined;
+  disabled?: boolean;
   omitted?: string;
 }
 
 /** Offers the open cost centers that what is typed finds, but for `omitted`, an id. */
-export function CenterInput({ tenant, label, description, value, onChange, error, omitted = "" }: CenterInputProps) {
+export function CenterInput({ tenant, label, description, value, onChange, error, disabled = false, omitted = "" }: CenterInputProps) {
   const offered = useId();
   const ask = () => answered(api.GET("/api/tenants/{tenant}/cost-centers", { params: { path: { tenant }, query: { name: value.trim(), limit: OFFERED_MAX } } }));
   const { data } = useQuery({ queryKey: ["cost centers offered", tenant, value.trim()], queryFn: ask, placeholderData: (before) => before });
   const open = data?.items.filter((each) => !each.closed && each.cost_center !== omitted) ?? [];
   return (
     <>
-      <TextInput label={label} description={description} list={offered} value={value} onChange={(event) => onChange(event.currentTarget.value)} error={error} autoComplete="off" data-autofocus />
+      <TextInput label={label} description={description} list={offered} value={value} onChange={(event) => onChange(event.currentTarget.value)} error={error} disabled={disabled} autoComplete="off" data-autofocus />
       <datalist id={offered}>{open.map((each) => <option key={each.cost_center} value={each.code} label={each.name ? `${each.code} ${each.name}` : each.code} />)}</datalist>
     </>
   );
@@ -42,7 +43,8 @@ export function CloseCostCenter({ tenant, center, onClose }: { tenant: string; c
 
 function Close({ tenant, center, onClose }: { tenant: string; center: CostCenter; onClose: () => void }) {
   const [heir, setHeir] = useState("");
-  const body = { move_to: heir.trim() };
+  const [nobody, setNobody] = useState(false);
+  const body = { move_to: nobody ? "" : heir.trim(), to_nobody: nobody };
   const path = { tenant, cost_center: center.cost_center };
   return (
     <EditDialog
@@ -52,9 +54,14 @@ function Close({ tenant, center, onClose }: { tenant: string; center: CostCenter
       onClose={onClose}
       typed={JSON.stringify(body)}
       send={(how) => answered(api.POST("/api/tenants/{tenant}/cost-centers/{cost_center}/close", { params: { path, ...terms(how) }, body: { ...body, reason: how.reason } }))}
-      preview={(would) => <p>No project can be charged to it any more; reports keep what was. {would.moved.length > 0 ? <><bdi>{heir.trim()}</bdi> pays from now on for {named(would.moved)}.</> : "It pays for no project."}</p>}
+      preview={(would) => <p>No project can be charged to it any more; reports keep what was. {would.moved.length > 0 ? <>{nobody ? "Nobody" : <bdi>{heir.trim()}</bdi>} pays from now on for {named(would.moved)}.</> : "It pays for no project."}</p>}
     >
-      {(errorOf) => <CenterInput tenant={tenant} label="Its projects are paid by" description="Another cost center’s code; empty where it pays for none." value={heir} onChange={setHeir} error={errorOf("move_to")} omitted={center.cost_center} />}
+      {(errorOf) => (
+        <>
+          <CenterInput tenant={tenant} label="Its projects are paid by" description="Another cost center’s code; empty where it pays for none." value={nobody ? "" : heir} onChange={setHeir} error={errorOf("move_to")} disabled={nobody} omitted={center.cost_center} />
+          <Checkbox label="Nobody: what its projects use is the tenant’s own" checked={nobody} onChange={(event) => setNobody(event.currentTarget.checked)} />
+        </>
+      )}
     </EditDialog>
   );
 }
