@@ -230,7 +230,7 @@ async def serve(settings: Settings, stop: asyncio.Event, side: ApiSide = OPERATO
     metrics = serving_metrics_async(settings, CONSOLE_PLACE if side.staff else PORTAL_PLACE, str)
     with contextlib.closing(listen(host, port, f"PARLEY_{side.setting}_PORT")) as listener:
         async with _opened(settings, side) as console, metrics, asyncio.TaskGroup() as group:
-            beside = [_end_streams(console, stop), clear_old_rows(console.db)]
+            beside = [_end_streams(console, stop), clear_old_rows(console.db, side.staff)]
             tasks = [group.create_task(each) for each in beside]
             app, gate = SecurityHeaders(console.app(), settings.tls), http.UpgradeGate(settings, host)
             await http.serve(app, listener, stop, gate, ws="none")

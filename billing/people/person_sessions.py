@@ -150,10 +150,15 @@ async def end_sessions_of(session: AsyncSession, tenant_id: str, person_id: str,
     return (await session.exec(ended.values(ended_ms=now))).rowcount
 
 
-async def clear_person_sessions(db: Database, now: int, most: int = CLEARED_AT_ONCE) -> int:
-    """Delete some sessions that ended KEPT_MS ago, of people who come no more; return how many."""
+async def clear_person_sessions(
+    db: Database, now: int, most: int = CLEARED_AT_ONCE, staff: bool = True
+) -> int:
+    """Delete some sessions that ended KEPT_MS ago, of people who come no more; return how many.
+    `staff` False: none of the platform's."""
     key = (col(PersonSession.tenant_id), col(PersonSession.id))
     old = select(*key).where(col(PersonSession.ends_ms) <= now - KEPT_MS).limit(most)
+    if not staff:
+        old = old.where(col(PersonSession.tenant_id) != PLATFORM)
     async with db.transaction() as session:
         some = delete(PersonSession).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
         return (await session.exec(some)).rowcount

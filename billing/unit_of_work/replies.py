@@ -111,11 +111,13 @@ async def keep(
     session.add(row)
 
 
-async def clear_replies(db: Database, now: int, most: int = CLEARED_AT_ONCE) -> int:
+async def clear_replies(db: Database, now: int, most: int = CLEARED_AT_ONCE, staff: bool = True) -> int:
     """Delete some replies that are older than a day; return how many. Those of callers who call again go with
-    their next key."""
+    their next key. `staff` False: none of the platform's."""
     key = (col(KeptReply.tenant_id), col(KeptReply.caller), col(KeptReply.key))
     old = select(*key).where(col(KeptReply.made_ms) < now - KEPT_MS).limit(most)
+    if not staff:
+        old = old.where(col(KeptReply.tenant_id) != PLATFORM)
     async with db.transaction() as session:
         some = delete(KeptReply).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
         return (await session.exec(some)).rowcount

@@ -13,6 +13,7 @@ from sqlmodel import col, delete, select, update
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.tables.runs import OperationRun
+from billing.tables.tenants import PLATFORM
 from billing.tenants.edits import lock_settings
 from billing.unit_of_work.progress import BegunRun
 from core.clock import now_ms
@@ -87,10 +88,13 @@ async def _forget(session: AsyncSession, tenant: str, now: int) -> None:
         await session.exec(delete(OperationRun).where(*ended, col(OperationRun.id) <= last))
 
 
-async def clear_runs(db: Database, now: int, most: int = CLEARED_AT_ONCE) -> int:
-    """Delete some runs of before yesterday, of tenants that begin no more; return how many."""
+async def clear_runs(db: Database, now: int, most: int = CLEARED_AT_ONCE, staff: bool = True) -> int:
+    """Delete some runs of before yesterday, of tenants that begin no more; return how many. `staff` False:
+    none of the platform's."""
     key = (col(OperationRun.tenant_id), col(OperationRun.id))
     old = select(*key).where(col(OperationRun.beat_ms) < now - KEPT_MS).limit(most)
+    if not staff:
+        old = old.where(col(OperationRun.tenant_id) != PLATFORM)
     async with db.transaction() as session:
         some = delete(OperationRun).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
         return (await session.exec(some)).rowcount

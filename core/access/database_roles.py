@@ -1,10 +1,10 @@
 """Postgres roles, made of what each process declares (core/access/tables.py). Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import quote, urlsplit
 
 from core.access.processes import ProcessKind
-from core.access.row_rules import RowTrigger, row_statements, row_triggers
+from core.access.row_rules import NEVER, RowRule, RowTrigger, row_statements, row_triggers
 from core.access.tables import TABLES, VERSION
 
 # Postgres locks a row (FOR UPDATE) for whom may change one of its columns, whichever it is: this one decides
@@ -41,9 +41,21 @@ def statements(database: str) -> list[str]:
             found.append(f"GRANT SELECT ({', '.join(columns.split())}) ON {table} TO {role}")
         for table in tables.locks.split():
             found.append(f"GRANT UPDATE ({LOCKED_BY}) ON {table} TO {role}")
-        if writes:
-            found.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(writes)} TO {role}")
+        found += [f"GRANT {rights} TO {role}" for rights in _written(writes, tables.rows)]
     return found + row_statements([each for process in TABLES for each in triggers_of(process)])
+
+
+def _written(writes: list[str], rows: Mapping[str, RowRule]) -> Iterator[str]:
+    """Rights on tables that are written: those by which nothing can be done that their rule allows are left
+    out, but for what locks a row. Pure."""
+    stay = {table for table, rule in rows.items() if rule.changed == NEVER}
+    last = {table for table, rule in rows.items() if not rule.deleted} - stay
+    if whole := [table for table in writes if table not in stay | last]:
+        yield f"SELECT, INSERT, UPDATE, DELETE ON {', '.join(whole)}"
+    if last:
+        yield f"SELECT, INSERT, UPDATE ON {', '.join(sorted(last))}"
+    for table in sorted(stay):
+        yield f"SELECT, INSERT, UPDATE (tenant_id) ON {table}"
 
 
 def triggers_of(process: ProcessKind) -> list[RowTrigger]:

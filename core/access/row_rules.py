@@ -7,6 +7,7 @@ Triggers, and no row security: that would also keep the role from locking rows t
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 FUNCTION = "parley_row_refused"
@@ -17,6 +18,21 @@ BODY = f" BEGIN RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', {_SAYS
 _FUNCTION_MADE = f"CREATE OR REPLACE FUNCTION {FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $${BODY}$$"
 
 
+NEVER = "false"
+
+
+@dataclass(frozen=True)
+class RowRule:
+    """Conditions on a table's columns. `holds`: a row meets it before and after it is written, `{0}` stands
+    for it; `added`: a new row (NEW) meets this too; `changed`: so does a change (OLD, NEW); `deleted`: are
+    rows deleted at all."""
+
+    holds: str = "true"
+    added: str = "true"
+    changed: str = "true"
+    deleted: bool = True
+
+
 class RowTrigger(NamedTuple):
     """One trigger. Its name contains its rule, so that another rule has another name."""
 
@@ -25,18 +41,17 @@ class RowTrigger(NamedTuple):
     sql: str
 
 
-def row_triggers(role: str, rows: Mapping[str, str]) -> list[RowTrigger]:
-    """Triggers that hold a role to `rows`: conditions on each table's columns, which a row has to meet before
-    and after it is written. `{0}` stands for the row. No row moves to another tenant. Pure."""
-    return [each for table, condition in rows.items() for each in _of_table(role, table, condition)]
+def row_triggers(role: str, rows: Mapping[str, RowRule]) -> list[RowTrigger]:
+    """Triggers that hold a role to the rules of `rows`. No row moves to another tenant. Pure."""
+    return [each for table, rule in rows.items() for each in _of_table(role, table, rule)]
 
 
-def _of_table(role: str, table: str, condition: str) -> Iterator[RowTrigger]:
-    new, old = condition.format("NEW"), condition.format("OLD")
+def _of_table(role: str, table: str, rule: RowRule) -> Iterator[RowTrigger]:
+    new, old = rule.holds.format("NEW"), rule.holds.format("OLD")
     holds = {
-        "insert": new,
-        "update": f"{old} AND {new} AND NEW.tenant_id = OLD.tenant_id",
-        "delete": old,
+        "insert": f"{new} AND {rule.added}",
+        "update": f"{old} AND {new} AND {rule.changed} AND NEW.tenant_id = OLD.tenant_id",
+        "delete": old if rule.deleted else NEVER,
     }
     for event, allowed in holds.items():
         body = (

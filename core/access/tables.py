@@ -14,6 +14,7 @@ from core.access.processes import (
     SUPERVISOR,
     ProcessKind,
 )
+from core.access.row_rules import NEVER, RowRule
 
 TERMS = "plan pool_terms"
 TENANTS = f"tenant {TERMS} project tenant_user"
@@ -91,11 +92,22 @@ READ_BY_MEMBERS = (
     "refusal_hour period_close commitment charge pool_interval pool_owner"
 )
 # Rows that are a tenant's, and those that its own admins made. The platform's have an empty tenant.
-OF_TENANTS = "{0}.tenant_id <> ''"
-BY_TENANTS = f"{OF_TENANTS} AND {{0}}.by_tenant"
+OF_TENANTS = RowRule("{0}.tenant_id <> ''")
+BY_TENANTS = RowRule(f"{OF_TENANTS.holds} AND {{0}}.by_tenant")
+OWNED_BY_TENANTS = f"{POLICIES} {REPLIES} alert_target outbox membership invitation service_token"
+NO_LINES = "NEW.txn_seq = 0 AND NEW.line_seq = 0 AND NEW.rolled_seq = 0 AND NEW.closed_ms = 0"
 WRITTEN_BY_MEMBERS = {
     **dict.fromkeys(LIMITS.split(), BY_TENANTS),
-    **dict.fromkeys((POLICIES, "alert_target", "membership", "invitation", "service_token"), OF_TENANTS),
+    **dict.fromkeys(OWNED_BY_TENANTS.split(), OF_TENANTS),
+    # The ends of books are made and locked, those of the audit log go on by a row. What people change of
+    # their own account stands in the platform's audit log.
+    "ledger_head": RowRule(OF_TENANTS.holds, f"{NO_LINES} AND NEW.sha256 = ''", NEVER, deleted=False),
+    "audit_head": RowRule(
+        added="NEW.seq = 0 AND NEW.sha256 = ''",
+        changed="NEW.seq = OLD.seq + 1 AND NEW.sha256 <> OLD.sha256",
+        deleted=False,
+    ),
+    "audit_log": RowRule("({0}.tenant_id <> '' OR starts_with({0}.action, 'person.'))"),
 }
 VERSION = "alembic_version"  # each process checks that the schema is its own
 
@@ -110,7 +122,7 @@ class TableNames:
     writes: str = ""
     locks: str = ""
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
-    rows: Mapping[str, str] = field(default_factory=dict[str, str])
+    rows: Mapping[str, RowRule] = field(default_factory=dict[str, RowRule])
 
 
 # A process that is missing here has no database. The migrating user owns the tables.

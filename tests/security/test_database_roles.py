@@ -73,6 +73,9 @@ FORBIDDEN = (
     (PORTAL, "UPDATE wallet_grant SET left_nano = 1"),
     (PORTAL, "INSERT INTO ledger_entry DEFAULT VALUES"),
     (PORTAL, "UPDATE price SET input_nano = 0"),
+    (PORTAL, "UPDATE ledger_head SET txn_seq = 0"),
+    (PORTAL, "DELETE FROM ledger_head"),
+    (PORTAL, "DELETE FROM audit_head"),
     (PORTAL, "SELECT 1 FROM proposal"),
     (PORTAL, "SELECT 1 FROM gpu_cost"),
     (GATEWAY, "UPDATE usage_event SET cost_nano = 0"),
@@ -267,6 +270,8 @@ def test_roles_that_are_made_again_keep_nothing_of_before():
             "GRANT SELECT (tenant_id, conversation_id, request_id, owner_key, user_id, status, created_ms)",
             "GRANT UPDATE (created_ms)",
             "GRANT SELECT, INSERT, UPDATE, DELETE",
+            "GRANT SELECT, INSERT, UPDATE",
+            "GRANT SELECT, INSERT, UPDATE (tenant_id)",
         }
     assert all('DATABASE "a""b" TO' in each for each in sql if "CONNECT" in each)
 

@@ -55,7 +55,47 @@ ROWS = {
         "tenant_id, id, name, role, prefix, token_sha256, by, created_ms, expires_ms",
         "'i', '', 'admin', 'p', 'x', '', 1, 2",
     ),
+    "kept_reply": (
+        "tenant_id, caller, key, digest, state, proposal, reply, made_ms",
+        "'c', 'k', 'd', 'done', '', 'null', 1",
+    ),
+    "operation_run": (
+        "tenant_id, id, caller, author, operation, state, events, answer, problem, begun_ms, beat_ms",
+        "'i', 'c', '', 'workers.drain', 'running', '[]', 'null', 'null', 1, 1",
+    ),
+    "outbox": (
+        "tenant_id, id, topic, target_id, idempotency_key, payload, state, attempts, next_attempt_ms, "
+        "claimed_by, claimed_until_ms, last_error, created_ms",
+        "'i', '', '', 'k', '{}', 'waiting', 0, 1, '', 0, '', 1",
+    ),
 }
+TIMES = {"kept_reply": "made_ms", "operation_run": "begun_ms"}  # of the others, `created_ms`
+BOOKS_END = "INSERT INTO ledger_head (tenant_id, txn_seq, line_seq, rolled_seq, sha256, closed_ms) VALUES "
+LOG_END = "INSERT INTO audit_head (tenant_id, seq, sha256) VALUES "
+OF_T = "WHERE tenant_id = 't'"
+LOG_ROW = (
+    "INSERT INTO audit_log (tenant_id, seq, at_ms, author, source, action, target, before, after, "
+    "previous_sha256, states_sha256, sha256) "
+    "VALUES ('{}', 999, 1, 'boss', 'api', '{}', '', 'null', 'null', '', '', 'x')"
+)
+# What that console does to the ends of books and of the audit log: a statement, and what there was before.
+ALLOWED = (
+    (f"{BOOKS_END}('t', 0, 0, 0, '', 0)", "SELECT 1"),
+    (f"{LOG_END}('t', 0, '')", "SELECT 1"),
+    (f"UPDATE audit_head SET seq = 8, sha256 = 'y' {OF_T}", f"{LOG_END}('t', 7, 'x')"),
+    (LOG_ROW.format("t", "limit.set"), "SELECT 1"),
+    (LOG_ROW.format("", "person.edit"), "SELECT 1"),
+)
+REFUSED = (
+    (f"{BOOKS_END}('', 0, 0, 0, '', 0)", "SELECT 1"),
+    (f"{BOOKS_END}('t', 9, 9, 0, '', 0)", "SELECT 1"),
+    ("UPDATE ledger_head SET tenant_id = 'u'", f"{BOOKS_END}('t', 9, 9, 9, 'x', 0)"),
+    (f"{LOG_END}('t', 7, 'x')", "SELECT 1"),
+    (f"UPDATE audit_head SET seq = 0, sha256 = '' {OF_T}", f"{LOG_END}('t', 7, 'x')"),
+    (f"UPDATE audit_head SET seq = 9, sha256 = 'y' {OF_T}", f"{LOG_END}('t', 7, 'x')"),
+    (f"UPDATE audit_head SET tenant_id = 'u', seq = 8, sha256 = 'y' {OF_T}", f"{LOG_END}('t', 7, 'x')"),
+    (LOG_ROW.format("", "plan.create"), "SELECT 1"),
+)
 THEIRS, OPERATORS, PLATFORMS = ("t", True), ("t", False), ("", True)
 
 
@@ -69,6 +109,11 @@ def added(table: str, whose: tuple[str, bool]) -> str:
 
 def not_theirs(table: str) -> list[tuple[str, bool]]:
     return [PLATFORMS, OPERATORS] if "by_tenant" in ROWS[table][0] else [PLATFORMS]
+
+
+def time_of(table: str) -> str:
+    """A column that decides nothing."""
+    return TIMES.get(table, "created_ms")
 
 
 @asynccontextmanager
@@ -104,7 +149,7 @@ async def is_refused(url: str, process: ProcessKind, statement: str, before: str
 
 def test_each_table_with_such_rows_is_tried() -> None:
     """None is forgotten here."""
-    assert ROWS.keys() == TABLES[PORTAL].rows.keys()
+    assert {*ROWS, "ledger_head", "audit_head", "audit_log"} == TABLES[PORTAL].rows.keys()
     assert [process for process in TABLES if TABLES[process].rows] == [PORTAL]
 
 
@@ -114,7 +159,7 @@ async def test_what_is_no_tenants_own_is_written_by_staff_alone(roles: str, tabl
     for whose in not_theirs(table):
         assert await is_refused(roles, PORTAL, added(table, whose)), whose
         assert not await is_refused(roles, CONSOLE, added(table, whose)), whose
-        for statement in (f"UPDATE {table} SET created_ms = 0", f"DELETE FROM {table}"):
+        for statement in (f"UPDATE {table} SET {time_of(table)} = 0", f"DELETE FROM {table}"):
             if table in APPEND_ONLY:
                 continue  # for everybody
             assert await is_refused(roles, PORTAL, statement, added(table, whose)), (whose, statement)
@@ -128,13 +173,36 @@ async def test_what_is_a_tenants_own_its_console_writes(roles: str, table: str) 
     if table in APPEND_ONLY:
         return
     there = added(table, THEIRS)
-    assert not await is_refused(roles, PORTAL, f"UPDATE {table} SET created_ms = 0", there)
+    assert not await is_refused(roles, PORTAL, f"UPDATE {table} SET {time_of(table)} = 0", there)
     assert not await is_refused(roles, PORTAL, f"DELETE FROM {table}", there)
     for moved in ("tenant_id = ''", "tenant_id = 'u'"):
         assert await is_refused(roles, PORTAL, f"UPDATE {table} SET {moved}", there), moved
     if "by_tenant" in ROWS[table][0]:
         taken = f"UPDATE {table} SET by_tenant = true"
         assert await is_refused(roles, PORTAL, taken, added(table, OPERATORS))
+
+
+@pytest.mark.parametrize(("statement", "before"), ALLOWED)
+async def test_ends_of_books_and_audit_log_are_made_and_go_on(
+    roles: str, statement: str, before: str
+) -> None:
+    """Those of books as empty ones, those of the audit log by one row at a time."""
+    assert not await is_refused(roles, PORTAL, statement, before)
+
+
+@pytest.mark.parametrize(("statement", "before"), REFUSED)
+async def test_ends_of_books_and_audit_log_are_not_set_back(roles: str, statement: str, before: str) -> None:
+    """Nor ahead: the next row would find its number taken, and nothing could be written any more. Of the
+    platform's audit log that console writes what people do to their accounts."""
+    assert await is_refused(roles, PORTAL, statement, before)
+
+
+async def test_ends_of_books_are_locked(roles: str) -> None:
+    """A budget that is spent already alerts once, beside the biller."""
+    there = f"{BOOKS_END}('t', 9, 9, 9, 'x', 0)"
+    async with with_row(roles, PORTAL, there) as connection:
+        locked = await connection.execute(text("SELECT line_seq FROM ledger_head FOR UPDATE"))
+        assert locked.scalars().all() == [9]
 
 
 async def test_rows_that_are_only_read_may_be_locked(roles: str) -> None:
@@ -179,5 +247,5 @@ async def test_who_comes_in_as_somebody_else_is_not_asked(database: Database) ->
 def test_a_triggers_name_says_what_it_does() -> None:
     """By a hash of its rule; none is cut by Postgres."""
     made = triggers_of(PORTAL)
-    assert len({each.name for each in made}) == 3 * len(ROWS)
+    assert len({each.name for each in made}) == 3 * len(TABLES[PORTAL].rows)
     assert all(len(each.name) < 63 and each.name.startswith(each.table) for each in made)

@@ -72,17 +72,32 @@ async def test_replies_runs_and_sessions_go_when_they_are_old(database: Database
     assert await person_sessions.clear_person_sessions(database, ends) == 2
 
 
+async def test_the_tenants_console_leaves_the_platforms_rows(sqlite: Database) -> None:
+    """Its role on Postgres may not delete them; the operators' console does."""
+    now = now_ms()
+    member = await create_member(sqlite, PLATFORM, "Ann", "owner")
+    async with sqlite.transaction() as session:
+        session.add_all(kept("gone", number, now - DAY_MS - 60_000) for number in range(5))
+        session.add(run("old", now - DAY_MS - 60_000))
+        new = await open_person_session(session, member.person, member.membership, "192.0.2.1", "Browser")
+        new.signed_in.session.ends_ms = now - MONTH_MS - 60_000
+    tables = (KeptReply, OperationRun, PersonSession)
+    for staff, rows in ((False, [3, 1, 1]), (True, [0, 0, 0])):
+        await old_rows.clear_round(sqlite, staff)
+        assert [await left(sqlite, table) for table in tables] == rows, staff
+
+
 async def test_one_step_that_fails_keeps_no_other_from_its_work(
     sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried again in the next round."""
     done: list[str] = []
 
-    async def fails(*_: object) -> int:
+    async def fails(*_: object, staff: bool) -> int:
         done.append("failed")
         raise OperationalError("", None, Exception())
 
-    async def works(*_: object) -> int:
+    async def works(*_: object, staff: bool) -> int:
         done.append("worked")
         return 0
 
