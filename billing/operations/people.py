@@ -99,7 +99,7 @@ async def show_person(look: Look, ask: NamePerson) -> PersonFacts:
     "POST /invitations",
     may=MANAGERS,
     audit="invitation.create",
-    uses=Uses(reads="person membership", writes=f"tenant invitation {AUDIT}"),
+    uses=Uses(reads="tenant person membership", writes=f"tenant invitation {AUDIT}"),
 )
 async def invite_person(change: Change, ask: InvitePerson) -> InvitedPerson:
     """Invite somebody: by mail where a mail server is set, else by a link that is shown this once.

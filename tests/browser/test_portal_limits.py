@@ -114,7 +114,7 @@ async def test_an_admin_sets_a_budget_below_the_operators(
     open_page: OpenPage, portal: str, made: tuple[Stores, str], settings: Settings, sqlite: Database
 ):
     """A higher one is refused beside its field; a lower one stands beside Parley's, is edited, and tells what
-    it does; what another one set meanwhile is told, and what was typed is kept."""
+    it does; what another one set meanwhile is told, and what was typed is kept. Its address opens it."""
     stores, tenant = made
     watched = await opened(open_page, portal, settings, sqlite, tenant)
     page = watched.page
@@ -144,6 +144,13 @@ async def test_an_admin_sets_a_budget_below_the_operators(
     await expect(row(page, "Budgets", "you")).to_contain_text("50.00")
     found = [(each.limit_nano // USD, each.by_tenant) for each in await list_budgets(sqlite, tenant)]
     assert found == [(100, False), (50, True)]
+    mine = next(each for each in await list_budgets(sqlite, tenant) if each.by_tenant)
+    await page.goto(f"{portal}/portal/limits?budget={mine.id}")
+    await expect(dialog.get_by_label("Budget, USD")).to_have_value("50.00")
+    await shot(page, "portal-budget-by-address")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    assert page.url.endswith("/limits")
     await page.get_by_role("button", name="End Whole tenant, month").click()
     dialog = page.get_by_role("dialog", name="End Whole tenant, month")
     await dialog.get_by_label("Reason").fill("over")

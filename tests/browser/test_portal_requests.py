@@ -148,12 +148,13 @@ async def test_filters_are_in_the_address(
 async def test_what_runs_comes_and_goes_by_itself(
     open_page: OpenPage, portal: str, settings: Settings, sqlite: Database, acme: LoggedTenant
 ):
-    """The live list is empty, then has the request that came meanwhile, on a phone too."""
+    """The live list is empty, then has the request that came meanwhile, on a phone too, with its time."""
     watched = await opened(open_page, portal, settings, sqlite, acme, "requests?state=live", **PHONE)
     page = watched.page
     await expect(page.get_by_role("heading", name="No request runs now")).to_be_visible()
     id = await run_one(settings, acme.tenant)
     await expect(rows(page).get_by_title(id)).to_be_visible()
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+    await expect(rows(page).locator(".phone-line time")).to_be_visible()
     await shot(page, "portal-requests-390")
     assert await watched.axe() == []

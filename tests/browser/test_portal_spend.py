@@ -118,6 +118,19 @@ async def test_the_sentence_the_numbers_and_the_path_agree(
     assert (watched.errors, watched.strangers) == ([], [])
 
 
+async def test_a_forecast_above_a_used_up_budget_says_that_it_needs_a_raise(
+    open_page: OpenPage, portal: str, settings: Settings, sqlite: Database, acme: Tenant
+):
+    """Nothing more is spent while requests are refused, so the number and the path say if what."""
+    await spend(sqlite, "acme", noons(date(2025, 10, 20), [20] * 29))
+    watched = await opened(open_page, portal, settings, sqlite, acme)
+    await expect(watched.page.get_by_text("what is expected comes only if it is raised")).to_be_visible()
+    (_, forecast, *_) = await strip(watched.page)
+    assert forecast.startswith("Forecast for November, if raised about ")
+    await shot(watched.page, "portal-spend-used-up")
+    assert await watched.axe() == []
+
+
 async def test_a_budget_that_is_used_up_says_whose_and_until_when(
     open_page: OpenPage, portal: str, settings: Settings, sqlite: Database, acme: Tenant
 ):

@@ -5,6 +5,7 @@ import { patiently } from "../shared/patience";
 import { filterOf } from "../shared/requests/filter";
 import { NotThere, PageLoading, useSeen, WentWrong } from "../shared/shell-parts";
 import { keySearchOf } from "./pages/keys/search-params";
+import { limitSearchOf } from "./pages/limits/search-params";
 import { projectSearchOf } from "./pages/projects/search-params";
 import { userSearchOf } from "./pages/users/search-params";
 import { explainSearchOf } from "./pages/explain/search";
@@ -80,6 +81,7 @@ const members = createRoute({
 const limits = createRoute({
   getParentRoute: () => root,
   path: "/limits",
+  validateSearch: limitSearchOf,
   component: lazyRouteComponent(() => patiently(() => import("./pages/limits/limits")), "LimitsPage"),
 });
 

@@ -256,7 +256,8 @@ async def test_tokens_are_made_by_people_and_end_with_them(signed: Signed) -> No
 
 
 async def test_an_invitation_goes_by_mail_where_there_is_a_mail_server(signed: Signed) -> None:
-    """Its link is not shown then; where the server refuses, that is said, and the invitation stands."""
+    """It names the tenant, and its link is not shown then; where the server refuses, that is said, and the
+    invitation stands."""
     async with post_office(SmtpStub()) as smtp:
         changed = signed.stores.settings.model_copy(
             update={"smtp_host": "127.0.0.1", "smtp_port": smtp.port, "smtp_security": "none"}
@@ -266,11 +267,15 @@ async def test_an_invitation_goes_by_mail_where_there_is_a_mail_server(signed: S
         invited = await answer_of(people.invite_person, mailing, OWNER, ask, WHY)
         assert (invited.mailed, invited.link) == (True, None)
         (message,) = smtp.messages
-        assert message["To"] == "olga@example.com"
+        assert (message["To"], message["Subject"]) == ("olga@example.com", "You are invited to manage Parley")
         new = await signed.ins.by_invitation(
             _code(re.findall(r"\S+#i=\S+", message.get_content())[0]), "Olga", ADDRESS, AGENT
         )
         assert new.signed_in.person.email == "olga@example.com"
+        acme = InvitePerson(email="ann@example.com", role=Role.ADMIN, tenant="acme")
+        await answer_of(people.invite_person, mailing, OWNER, acme, WHY)
+        assert smtp.messages[-1]["Subject"] == "You are invited to join acme on Parley"
+        assert "invited to join acme on Parley, as admin" in smtp.messages[-1].get_content()
         smtp.says["RCPT"] = "550 no"
         ask = msgspec.structs.replace(ask, email="x@example.com")
         done = await perform(mailing, OWNER, operation_of(people.invite_person), ask, WHY)

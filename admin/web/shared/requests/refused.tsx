@@ -32,7 +32,7 @@ function Row({ row, Link, own, zone }: ListPlace & { row: RefusedRow }) {
       <td className="clip soft" title={why}>{why}</td>
       <td className="ids">{links}</td>
       <td className="number end">{count(row.number)}</td>
-      <td className="phone-line soft">{[own ? "" : row.tenant_name, who, row.key_name || row.key, why].filter(Boolean).join(" · ")}</td>
+      <td className="phone-line soft"><RowTime ms={row.minute_ms} zone={zone} minutes />{" · "}{[own ? "" : row.tenant_name, who, row.key_name || row.key, why].filter(Boolean).join(" · ")}</td>
     </tr>
   );
 }

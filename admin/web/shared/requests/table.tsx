@@ -59,7 +59,7 @@ function Row({ row, Link, own, zone }: ListPlace & { row: Facts }) {
       <td className={own ? "number wide-only" : "number"}>{count(row.input)}</td>
       <td className="number">{count(row.output)}</td>
       <td className="number">{money(row.cost, 9)}</td>
-      <td className="phone-line soft tabular">{[...whose, row.user === NOBODY_KNOWS ? "" : row.user, own ? row.model : row.pool, `${decimal(row.took / 1000, 1)} s`, `${count(row.output)} out`, row.cost ? `${money(row.cost, 9)} USD` : ""].filter(Boolean).join(" · ")}</td>
+      <td className="phone-line soft tabular"><RowTime ms={row.acceptedMs} zone={zone} />{" · "}{[...whose, row.user === NOBODY_KNOWS ? "" : row.user, own ? row.model : row.pool, `${decimal(row.took / 1000, 1)} s`, `${count(row.output)} out`, row.cost ? `${money(row.cost, 9)} USD` : ""].filter(Boolean).join(" · ")}</td>
     </tr>
   );
 }

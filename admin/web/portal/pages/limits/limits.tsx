@@ -1,6 +1,7 @@
 // Budgets and limits of the tenant with what is used of them now: Parley's, and stricter ones of its own.
 
 import { Button } from "@mantine/core";
+import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { DataTable, type Column } from "../../../shared/components/data-table";
 import { Meter } from "../../../shared/components/meter";
@@ -22,6 +23,8 @@ import { useOwnerNames } from "./owner-names";
 
 type Opened = { what: "new-budget" } | { what: "new-limit" } | { what: "budget" | "end-budget"; budget: Budget } | { what: "limit" | "end-limit"; limit: Limit };
 
+const route = getRouteApi("/limits");
+
 export function LimitsPage() {
   const { id, name, facts } = useTenant();
   const { may } = useSession();
@@ -33,7 +36,13 @@ export function LimitsPage() {
   const named = useOwnerNames(id);
   const at = useTimes();
   const lead = facts && limits && budgets ? verdictOf(facts, named(limits) ?? [], named(budgets) ?? [], { it: "you", its: "your", at }).text : "";
-  const close = () => setOpened(null);
+  const asked = route.useSearch().budget;
+  const navigate = route.useNavigate();
+  const inAddress = asked && may("budgets.set") ? named(budgets)?.find((each) => each.by_tenant && each.budget === asked) : undefined;
+  const close = () => {
+    setOpened(null);
+    if (asked) void navigate({ search: {}, replace: true });
+  };
   return (
     <>
       <div className="page-head">
@@ -59,6 +68,7 @@ export function LimitsPage() {
       {opened?.what === "new-budget" && <SetBudget tenant={name} onClose={close} />}
       {opened?.what === "new-limit" && <SetLimit tenant={name} onClose={close} />}
       {opened?.what === "budget" && <SetBudget tenant={name} began={opened.budget} onClose={close} />}
+      {!opened && inAddress && <SetBudget key={inAddress.budget} tenant={name} began={inAddress} onClose={close} />}
       {opened?.what === "end-budget" && <EndBudget tenant={name} budget={opened.budget} onClose={close} />}
       {opened?.what === "limit" && <EditLimit tenant={name} limit={opened.limit} onClose={close} />}
       {opened?.what === "end-limit" && <EndLimit tenant={name} limit={opened.limit} onClose={close} />}

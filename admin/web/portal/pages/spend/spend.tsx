@@ -23,7 +23,7 @@ import { UsedUp } from "./used-up";
 import { WhereSection } from "./where";
 import { WhySection } from "./why";
 import { WillItLast } from "./will-it-last";
-import { about, dayAndMonth, isNew, leadOf, limitOf, localMoment, monthAfter, monthAndYear, monthBudget, spentNote, type Summary } from "./words";
+import { about, dayAndMonth, isHeldBack, isNew, leadOf, limitOf, localMoment, monthAfter, monthAndYear, monthBudget, spentNote, type Summary } from "./words";
 import "./spend.css";
 
 const route = getRouteApi("/spend");
@@ -124,8 +124,9 @@ function stripOf(summary: Summary): StripItem[] {
   return open ? [spent, forecastItem(summary), budgetItem(summary), walletItem(summary)] : [spent];
 }
 
-function forecastItem({ month, forecast }: Summary): StripItem {
-  const label = `Forecast for ${monthName(month)}`;
+function forecastItem(summary: Summary): StripItem {
+  const { month, forecast } = summary;
+  const label = `Forecast for ${monthName(month)}${isHeldBack(summary) ? ", if raised" : ""}`;
   if (!forecast) return { label, value: NOBODY_KNOWS, note: "after 3 days of usage" };
   return { label, value: `about ${about(forecast.cost)}`, note: `${about(forecast.low)} to ${about(forecast.high)}, 4 of 5 times` };
 }

@@ -38,7 +38,7 @@ function UsedUpBudget({ budget, summary }: { budget: SpendBudget; summary: Summa
         {raises ? "" : budget.by_tenant ? ` Your role is ${roleName(me.role)}: an admin can raise it.` : " Those who run Parley set it."}
       </p>
       <span className="used-up-do">
-        {raises && <Button component={Link} to="/limits" size="xs">Raise the budget</Button>}
+        {raises && <Button component={Link} to="/limits" search={{ budget: budget.budget } as never} size="xs">Raise the budget</Button>}
         {refused && may("requests.find_refused") && <Button component={Link} to="/requests" search={{ state: "refused", code: CODE, since: "30d" } as never} size="xs" variant="default">See the {count(refused.refused)} refused</Button>}
       </span>
     </div>

@@ -70,6 +70,8 @@ export const monthBudget = ({ budgets }: Summary) => budgets.find((each) => each
 export const limitOf = (budget: SpendBudget): Money => (budget.override ?? budget.limit) as Money;
 export const isSpent = (budget: SpendBudget) => (budget.percent ?? 0) >= 100;
 export const usedUp = ({ budgets }: Summary) => budgets.filter((each) => isSpent(each) && each.kind === "hard" && each.mode === "enforce");
+/** Whether the whole tenant's budget refuses requests now: what is expected comes only if it is raised. */
+export const isHeldBack = (summary: Summary) => usedUp(summary).some((each) => each.scope === "tenant");
 export const isNew = (summary: Summary) => summary.booked === null;
 
 /** The sentence that answers first: will the money last? */
@@ -127,7 +129,7 @@ export function crossingWords(summary: Summary): string {
   if (!summary.forecast) return "The expected path is drawn after three days of use.";
   if (!budget?.lasts) return `Expected are ${about(summary.forecast.cost)} at the end of ${monthName(summary.month)}, 4 of 5 times between ${about(summary.forecast.low)} and ${about(summary.forecast.high)}.`;
   const { day, early, late } = budget.lasts;
-  if (isSpent(budget)) return "The budget is used up.";
+  if (isSpent(budget)) return isHeldBack(summary) ? "The budget is used up: what is expected comes only if it is raised." : "The budget is used up.";
   if (day) return `The expected path crosses the budget on ${day}, and ${late ? `4 of 5 times between ${early} and ${late}` : `9 of 10 times not before ${early}`}.`;
   return `The expected path stays below the budget; ${early ? `9 of 10 times it is not crossed before ${early}` : "9 of 10 times it is not crossed at all"}.`;
 }
