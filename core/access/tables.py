@@ -96,6 +96,11 @@ OF_TENANTS = RowRule("{0}.tenant_id <> ''")
 BY_TENANTS = RowRule(f"{OF_TENANTS.holds} AND {{0}}.by_tenant")
 OWNED_BY_TENANTS = f"{POLICIES} {REPLIES} alert_target outbox membership invitation service_token"
 NO_LINES = "NEW.txn_seq = 0 AND NEW.line_seq = 0 AND NEW.rolled_seq = 0 AND NEW.closed_ms = 0"
+SESSION_STAYS = " AND ".join(
+    f"NEW.{name} IS NOT DISTINCT FROM OLD.{name}"
+    for name in ("id", "token_sha256", "person_id", "ends_ms", "second_factor_ms")
+)
+ENDS = f"({SESSION_STAYS} AND NEW.ended_ms IS NOT NULL)"
 WRITTEN_BY_MEMBERS = {
     **dict.fromkeys(LIMITS.split(), BY_TENANTS),
     **dict.fromkeys(OWNED_BY_TENANTS.split(), OF_TENANTS),
@@ -107,6 +112,8 @@ WRITTEN_BY_MEMBERS = {
         changed="NEW.seq = OLD.seq + 1 AND NEW.sha256 <> OLD.sha256",
         deleted=False,
     ),
+    # Who sets a password ends their other sessions, as staff too; none of staff is opened or prolonged.
+    "person_session": RowRule(added="NEW.tenant_id <> ''", changed=f"(NEW.tenant_id <> '' OR {ENDS})"),
     "audit_log": RowRule("({0}.tenant_id <> '' OR starts_with({0}.action, 'person.'))"),
 }
 VERSION = "alembic_version"  # each process checks that the schema is its own

@@ -78,13 +78,21 @@ LOG_ROW = (
     "previous_sha256, states_sha256, sha256) "
     "VALUES ('{}', 999, 1, 'boss', 'api', '{}', '', 'null', 'null', '', '', 'x')"
 )
-# What that console does to the ends of books and of the audit log: a statement, and what there was before.
+SESSION = (
+    "INSERT INTO person_session (tenant_id, id, token_sha256, person_id, address, agent, made_ms, seen_ms, "
+    "ends_ms) VALUES ('{}', 'i', 'x', 'p', '', '', 1, 1, 2)"
+)
+# What that console does to the ends of books and of the audit log, and to sessions: a statement, and what
+# there was before.
 ALLOWED = (
     (f"{BOOKS_END}('t', 0, 0, 0, '', 0)", "SELECT 1"),
     (f"{LOG_END}('t', 0, '')", "SELECT 1"),
     (f"UPDATE audit_head SET seq = 8, sha256 = 'y' {OF_T}", f"{LOG_END}('t', 7, 'x')"),
     (LOG_ROW.format("t", "limit.set"), "SELECT 1"),
     (LOG_ROW.format("", "person.edit"), "SELECT 1"),
+    (SESSION.format("t"), "SELECT 1"),
+    ("UPDATE person_session SET seen_ms = 5, ends_ms = 6, second_factor_ms = 5", SESSION.format("t")),
+    ("UPDATE person_session SET ended_ms = 5", SESSION.format("")),
 )
 REFUSED = (
     (f"{BOOKS_END}('', 0, 0, 0, '', 0)", "SELECT 1"),
@@ -95,6 +103,11 @@ REFUSED = (
     (f"UPDATE audit_head SET seq = 9, sha256 = 'y' {OF_T}", f"{LOG_END}('t', 7, 'x')"),
     (f"UPDATE audit_head SET tenant_id = 'u', seq = 8, sha256 = 'y' {OF_T}", f"{LOG_END}('t', 7, 'x')"),
     (LOG_ROW.format("", "plan.create"), "SELECT 1"),
+    (SESSION.format(""), "SELECT 1"),
+    ("UPDATE person_session SET ends_ms = 6", SESSION.format("")),
+    ("UPDATE person_session SET token_sha256 = 'y', ended_ms = 5", SESSION.format("")),
+    ("UPDATE person_session SET second_factor_ms = 5, ended_ms = 5", SESSION.format("")),
+    ("UPDATE person_session SET tenant_id = ''", SESSION.format("t")),
 )
 THEIRS, OPERATORS, PLATFORMS = ("t", True), ("t", False), ("", True)
 
@@ -149,7 +162,7 @@ async def is_refused(url: str, process: ProcessKind, statement: str, before: str
 
 def test_each_table_with_such_rows_is_tried() -> None:
     """None is forgotten here."""
-    assert {*ROWS, "ledger_head", "audit_head", "audit_log"} == TABLES[PORTAL].rows.keys()
+    assert {*ROWS, "ledger_head", "audit_head", "audit_log", "person_session"} == TABLES[PORTAL].rows.keys()
     assert [process for process in TABLES if TABLES[process].rows] == [PORTAL]
 
 
