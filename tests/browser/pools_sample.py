@@ -41,7 +41,8 @@ def desired(pool: str, workers: int, why: str = "", **more: Any) -> dict[str, An
     """What a pool should be, and what the fleet sees of it."""
     facts = {"pool": pool, "model": "m", "version": "v4", "workers": workers, "labels": {"zone": "eu"}}
     since = (datetime.now(UTC) - timedelta(minutes=4)).isoformat()
-    seen = {"ready": workers, "as_desired": not why, "why": why, "since": since, "seen": None}
+    seen: dict[str, Any] = {"ready": workers, "as_desired": not why, "why": why, "since": since, "seen": None}
+    seen["versions"] = [{"version": "v4", "workers": workers, "ready": workers, "requests": 0, "until": None}]
     return {**facts, **DESIRED, "observed": seen, **more}
 
 
@@ -76,7 +77,11 @@ WHY = "waits for users in Redis: run `parley redis acl --url URL --pool eu-1`"
 PLAYED: dict[str, Any] = {
     "**/api/overview": overview(),
     "**/api/pools?*": {
-        "items": [desired("eu-1", 7, WHY), desired("acme-1", 4, tenant="acme"), desired("new", 1, "no room")],
+        "items": [
+            desired("eu-1", 7, WHY, next_version="v5"),
+            desired("acme-1", 4, tenant="acme"),
+            desired("new", 1, "no room"),
+        ],
         "next": None,
     },
     "**/api/pools/hours*": {"items": [*hours("eu-1"), *hours("big")], "next": None},

@@ -2,14 +2,18 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Route, expect
 
+from billing.pools import PoolRow, create_pool, read_pools
+from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.operations import Role
 from core.sql.database import Database
+from engine.models.registry import ModelRecord, save
 from tests.browser.conftest import OpenPage, WatchedPage
 from tests.browser.console_page import shot
 from tests.browser.pools_sample import desired, play
@@ -154,6 +158,41 @@ async def test_a_version_is_used_after_the_words_of_its_dry_run(
     ask = {"pool": "us-1", "version": "0.3.0", "cut_off": "30m", "accept_gap": True, "reason": "newer"}
     assert sent == [ask]
     watched.errors[:] = [each for each in watched.errors if "400" not in each]
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
+async def test_a_change_is_wanted_and_given_up_on_the_page(
+    open_page: OpenPage, console: str, settings: Settings, sqlite: Database
+):
+    """On real stores: the pool's row says the next version, the page that no fleet makes it ready; then it is
+    given up."""
+    for named in ("v1", "v2"):
+        record = ModelRecord("smollm2", named, f"print-{named}", Path("/none"), 4096)
+        await save(sqlite, record, {"sha256": {}, "source": "s", "bytes": {}}, now_ms())
+    row = PoolRow(pool="eu-1", model="smollm2", version="v1", workers=2, labels={}, made_ms=1)
+    await create_pool(sqlite, row)
+    code = await staff_code(settings, sqlite)
+    watched = await open_page(f"{console}/console/models#p={code}", own=True, viewport=WIDE)
+    page, heading = watched.page, watched.page.get_by_role("heading", level=1)
+    await expect(heading).to_have_text("smollm2 v1 serves in 1 pool.")
+
+    async def chosen(named: str, item: str, save: str) -> None:
+        await page.get_by_role("button", name=f"What can be done with smollm2 {named}").click()
+        await page.get_by_role("menuitem", name=item).click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("group", name="What happens")).to_contain_text("eu-1")
+        await dialog.get_by_label("Reason").fill("try it")
+        await dialog.get_by_role("button", name=save).click()
+        await expect(dialog).to_have_count(0)
+
+    await chosen("v2", "Use in…", "Use it")
+    told = "pool eu-1 is switching to v2: nobody knows how many workers are ready."
+    await expect(heading).to_have_text(f"smollm2 v1 serves in 1 pool; {told}")
+    assert (await read_pools(sqlite))[0].next_version == "v2"
+    await expect(page.get_by_role("table", name="Under way")).to_contain_text("no fleet runs")
+    await chosen("v2", "Roll back…", "Roll back")
+    await expect(heading).to_have_text("smollm2 v1 serves in 1 pool.")
+    assert (await read_pools(sqlite))[0].next_version == ""
     assert (watched.errors, watched.strangers) == ([], [])
 
 

@@ -65,6 +65,7 @@ async def test_pools_say_what_they_lack_and_each_has_a_page(
     desired = page.get_by_role("region", name="Desired and observed")
     await expect(desired).to_contain_text("5 of 7")
     await expect(desired).to_contain_text("waits for users in Redis")
+    await expect(desired).to_contain_text("is switching to v5: 0 of 7 workers ready")
     await page.get_by_role("button", name="Show as table").click()
     await expect(page.get_by_role("row").filter(has_text="2.22").first).to_contain_text("4")
     await expect(page.get_by_role("table", name="Waiting").get_by_role("row").last).to_contain_text("10.0")

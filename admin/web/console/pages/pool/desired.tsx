@@ -2,6 +2,7 @@
 // it runs, makes it so.
 
 import { Button, Menu, TextInput } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
 import { ChevronDown } from "lucide-react";
 import { useState } from "react";
 import { EditDialog, terms } from "../../../shared/components/edit-dialog";
@@ -12,6 +13,7 @@ import { Told } from "../../../shared/components/told";
 import { api, answered, answeredWithTag } from "../../../shared/api";
 import { ago, count, moment, percent } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
+import { underWay } from "../models/words";
 import { DeletePool } from "./delete";
 import { lastingSince, observedOf, resizedMeanwhile, type Desired, type Pool } from "./words";
 
@@ -50,6 +52,7 @@ export function DesiredPool({ pool, desired }: { pool: Pool; desired: Desired })
   const facts: Fact[] = [
     ["Workers", <span key="state" className="state"><StateShape state={state} /> {number}</span>],
     ...(state === "well" ? [] : [["Why", <Told key="why" text={why} />] satisfies Fact]),
+    ...underWay([desired]).map((row): Fact => ["Version", <div key="version"><p>{row.told}</p><p><Link to="/models">All models</Link></p></div>]),
     ["Running", `${count(pool.running)} of ${count(pool.slots)} slots`],
     ["KV in use", pool.kv === null ? "no worker says" : `${percent(pool.kv)} %`],
     ...factsOf(desired).filter(([name]) => name !== "Workers"),
