@@ -47,7 +47,8 @@ class SecondFactor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Me(msgspec.Struct, frozen=True):
     """Who calls. `may`: operations of their role; `csrf`: what a page sends as X-Parley-Csrf on writes;
-    `second_factor`: whether writes wait for a code; `gateway`: the URL that keys are used at."""
+    `second_factor`: whether writes wait for a code; `gateway`: the URL that keys are used at;
+    `has_password`, `has_second_factor`: what they have set up."""
 
     side: str
     name: str
@@ -59,6 +60,8 @@ class Me(msgspec.Struct, frozen=True):
     csrf: str | None
     second_factor: Literal["shown", "needed"]
     gateway: str
+    has_password: bool
+    has_second_factor: bool
 
 
 class EndedBrowser(msgspec.Struct, frozen=True):

@@ -129,6 +129,8 @@ class SignInRoutes:
             csrf=self._callers.csrf_of(who) if who else None,
             second_factor="shown" if actor.second_factor else "needed",
             gateway=gateway_url(self._stores.settings),
+            has_password=who is not None and who.person.password_hash is not None,
+            has_second_factor=who is not None and who.person.totp_hidden is not None,
         )
 
 

@@ -102,6 +102,8 @@ def link_command(ask: NamePerson, how: CommandTerms) -> None:
         show(facts, how.as_json)
     elif facts["link"]:
         print_line(facts["link"])
+    elif facts["mailed"]:
+        print_line(f"a mail with the link goes to {ask.person}", err=True)
 
 
 @people_command.command("role")

@@ -27,6 +27,7 @@ from billing.operations.tenants import AUDIT
 from billing.people import invitations, memberships, own_account, persons
 from billing.people.account_edits import edit_person
 from billing.people.invitation_mail import tell_invitation
+from billing.people.link_mail import tell_link
 from billing.people.links import INVITATION_MARK, LINK_MARK, link_url, make_person_code
 from billing.people.memberships import no_member
 from billing.people.person_sessions import end_person_session, list_person_sessions
@@ -35,7 +36,8 @@ from billing.tables.people import Invitation, Membership, Person
 from billing.tables.tenants import PLATFORM
 from billing.unit_of_work.listing import listed_page
 from billing.unit_of_work.units import Change, Look
-from core.errors import bad_request, see, see_help, unknown
+from core.errors import Refusal, Refused, bad_request, see, see_help, unknown
+from core.network.buckets import Rate, TokenBuckets
 from core.operations import ADMINS, MEMBERS, OWNERS, STAFF, ListedPage, Role, Secret, Uses, operation
 
 MANAGERS = OWNERS | ADMINS
@@ -43,6 +45,8 @@ ANYBODY = STAFF | MEMBERS
 ME = "me"
 OWN = "you change your own account by itself (PATCH /me)"
 NOT_BY_TOKEN = "a token lets nobody else in: sign in for this"
+LINKS_A_MINUTE = 10  # of one admin of a tenant at one process
+_links = TokenBuckets(Rate.a_minute(LINKS_A_MINUTE))
 
 
 @operation("people.list", "GET /people", may=MANAGERS, uses=Uses(reads="tenant person membership"))
@@ -226,19 +230,28 @@ async def reopen_person(change: Change, ask: NamePerson) -> PersonFacts:
     uses=Uses(reads="tenant person membership", writes=AUDIT),
 )
 async def link_person(change: Change, ask: NamePerson) -> PersonLinkShown:
-    """Make a link that signs one browser in as a person, once, within an hour. A dry run makes no code."""
+    """Make a link that signs one browser in as a person, once, within an hour. A dry run makes no code.
+
+    What a tenant's admin makes goes to the member by mail where a mail server is set, and is shown to nobody;
+    it opens none who belong to others too, and ends with the admin's own rights."""
     _check_no_token(change)
     member = await _member(change, ask)
     chain, id = member.membership.tenant_id, member.person.id
     if PersonFacts.of(member).state != "active":
         raise bad_request("they are let in no more", field="person", see=see_help("people.reopen"))
+    by = ""
     if change.who.tenant is not None:
         await persons.check_only_here(change.db, id, chain)
+        by = _paced_maker(change)
     await own_account.record_link(change.db, chain, id)
     code = ""
     if not change.terms.dry_run:  # a code works whatever is rolled back
-        code = make_person_code(change.settings.keyring, id, chain, change.now_ms())
-    return PersonLinkShown(Secret(link_url(change.settings, LINK_MARK, code, chain)))
+        code = make_person_code(change.settings.keyring, id, chain, change.now_ms(), by)
+    url, email = link_url(change.settings, LINK_MARK, code, chain), member.person.email
+    if not by or not email or not change.settings.smtp_host:
+        return PersonLinkShown(Secret(url), mailed=False)
+    change.after(tell_link, change.settings, email, (await change.tenant(chain)).name, url)
+    return PersonLinkShown(None, mailed=True)
 
 
 @operation(
@@ -317,6 +330,16 @@ async def _whose(unit: Look | Change, ask: NamePerson) -> tuple[str, str]:
         raise no_member(ask.person)
     member = await _member(unit, ask)
     return member.membership.tenant_id, member.person.id
+
+
+def _paced_maker(change: Change) -> str:
+    """The id of the admin who makes a link, each of which may be a mail. Raises Refused where they make very
+    many."""
+    after_ms = 0 if change.terms.dry_run else _links.take(change.who.id)
+    if after_ms:
+        told = f"you make {LINKS_A_MINUTE} links a minute: wait a while"
+        raise Refused(Refusal("rate_limited", told, retry=True, after_ms=after_ms))
+    return change.who.id
 
 
 def _check_no_token(change: Change) -> None:

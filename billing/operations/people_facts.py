@@ -204,9 +204,10 @@ class InvitedPerson(msgspec.Struct, frozen=True):
 
 
 class PersonLinkShown(msgspec.Struct, frozen=True):
-    """A link that signs one browser in as a person."""
+    """A link that signs one browser in as a person; None where a mail brings it to them."""
 
-    link: Secret
+    link: Secret | None
+    mailed: bool
 
 
 class PersonSessionFacts(msgspec.Struct, frozen=True):

@@ -30,6 +30,10 @@ SIGN_IN_FIRST = (
     "you have an account already: show its password with the invitation, or sign in with it and open the "
     "invitation again"
 )
+ALREADY = (
+    "they are a member already: they sign in by their password, or by a sign-in link, which is made for them "
+    "beside their name among the members"
+)
 
 
 async def invite(db: Database, tenant_id: str, email: str, role: str, by: str = "") -> tuple[Invitation, str]:
@@ -141,7 +145,7 @@ async def _person_for(session: AsyncSession, row: Invitation, name: str, signed_
     if person.closed_ms is not None:
         raise unauthorized(LINK_IS_SPENT)
     if signed_in != person.id:
-        raise bad_request(SIGN_IN_FIRST)
+        raise bad_request(SIGN_IN_FIRST, field="password")
     return person
 
 
@@ -152,7 +156,7 @@ async def _check_no_member(session: AsyncSession, tenant_id: str, email: str) ->
         return
     if person.closed_ms is not None:
         raise bad_request("they are a member, and closed", field="email", see=see_help("people.reopen"))
-    raise bad_request("they are a member already", field="email", see=see("people.list"))
+    raise bad_request(ALREADY, field="email", see=see_help("people.link"))
 
 
 async def _check_rate(session: AsyncSession, tenant_id: str, email: str, now: int) -> None:

@@ -22,20 +22,22 @@ LINK_MARK, INVITATION_MARK = "p", "i"  # what stands before a code in a URL's fr
 
 class PersonLink(msgspec.Struct, frozen=True, array_like=True):
     """Content of a link: its opener is signed in as the person, in this tenant (PLATFORM: as staff).
-    `opens_by_ms` is Unix ms."""
+    `opens_by_ms` is Unix ms; `by`: the tenant's admin who made it, empty: staff did."""
 
     id: str
     person: str
     tenant: str
     opens_by_ms: int
+    by: str = ""
 
 
 _links = SealedContent(PersonLink, PURPOSE, lambda link: link.opens_by_ms)
 
 
-def make_person_code(keyring: Keyring, person_id: str, tenant_id: str, now_ms: int) -> str:
-    """A code that signs one browser in, once, within an hour."""
-    link = PersonLink(secrets.token_urlsafe(ID_BYTES), person_id, tenant_id, now_ms + LINK_SECONDS * 1000)
+def make_person_code(keyring: Keyring, person_id: str, tenant_id: str, now_ms: int, by: str = "") -> str:
+    """A code that signs one browser in, once, within an hour. `by`: as PersonLink has it."""
+    opens_by_ms = now_ms + LINK_SECONDS * 1000
+    link = PersonLink(secrets.token_urlsafe(ID_BYTES), person_id, tenant_id, opens_by_ms, by)
     return _links.seal(link, keyring)
 
 

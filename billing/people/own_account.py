@@ -20,6 +20,10 @@ from core.sql.database import Database
 FRESH_MS = 15 * 60_000
 OURSELVES = Author("parley", "process")
 NO_ADDRESS = "a password signs in with an e-mail address, and you have none: set that first"
+SIGN_IN_ANEW = (
+    f"a first password is set within {FRESH_MS // 60_000} minutes after signing in: open a new sign-in link, "
+    "then set it at once"
+)
 WRONG_CODE = "this code is not right now: wait for the next one, and look at the clock of your telephone"
 
 
@@ -29,7 +33,7 @@ async def check_may_set(db: Database, person_id: str, tenant_id: str, session_id
     async with db.session() as session:
         person = await session.get(Person, person_id)
         own = await session.get(PersonSession, (tenant_id, session_id))
-        elsewhere = any(row.tenant_id != tenant_id for row in await memberships_of(session, person_id))
+        others = [row for row in await memberships_of(session, person_id) if row.tenant_id != tenant_id]
     if person is None or own is None:
         raise no_member(person_id)
     if current:
@@ -37,7 +41,11 @@ async def check_may_set(db: Database, person_id: str, tenant_id: str, session_id
             raise bad_request("this is not your present password", field="current")
         return
     is_fresh = now_ms() - own.made_ms < FRESH_MS
-    if not is_fresh or (elsewhere and tenant_id != PLATFORM and person.password_hash is not None):
+    if person.password_hash is None:
+        joined_ms = 0 if tenant_id == PLATFORM else max((row.created_ms for row in others), default=0)
+        if not is_fresh or own.made_ms < joined_ms:
+            raise bad_request(SIGN_IN_ANEW, field="password")
+    elif not is_fresh or (others and tenant_id != PLATFORM):
         raise bad_request("show your present password too, or sign in anew", field="current")
 
 

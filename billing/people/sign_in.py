@@ -12,6 +12,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import lock_chain, record, record_separately
 from billing.people import invitations, links
 from billing.people.known_browsers import known_browser, make_known_browser
+from billing.people.memberships import manages_no_more
 from billing.people.own_account import hide_totp_anew, renew_hash
 from billing.people.passwords import is_outdated, process_passwords
 from billing.people.person_sessions import NewPersonSession, SignedInPerson, author_of, open_person_session
@@ -57,7 +58,7 @@ class SignIns:
         """Sign in by a one-time link, which this uses up."""
         now = now_ms()
         link = links.read_person_code(code, self._settings.keyring, now)
-        if link is None or not await self._is_member(link.person, link.tenant):
+        if link is None or not await self._is_member(link.person, link.tenant) or await self._ended(link):
             raise await self._refused(address, "person_link", LINK_IS_SPENT)
         self._check_side(link.tenant)
         if not await one_time.use_once(self._redis, USED_LINK + link.id, link.opens_by_ms - now):
@@ -226,6 +227,16 @@ class SignIns:
             person = await session.get(Person, person_id)
             row = await session.get(Membership, (tenant, person_id))
             return person is not None and row is not None and await _lets_in(session, person, row)
+
+    async def _ended(self, link: links.PersonLink) -> bool:
+        """True for a link of a tenant's admin who manages its people no more, or to somebody who belongs to
+        others too by now."""
+        if not link.by:
+            return False
+        async with self._db.session() as session:
+            rows = await memberships_of(session, link.person)
+            elsewhere = any(row.tenant_id != link.tenant for row in rows)
+            return elsewhere or await manages_no_more(session, link.tenant, link.by)
 
     async def _refused(self, address: str, shown: str, message: str) -> Refused:
         """Count and log what was refused; in the audit log too, unless a flood would fill it."""

@@ -80,7 +80,7 @@ async def opened(
     **options: Any,
 ) -> WatchedPage:
     """The log as a viewer of acme sees it."""
-    code = await staff_code(settings, db, "Vi", Role.VIEWER, acme.tenant)
+    code = await staff_code(settings, db, "Vi", Role.DEVELOPER, acme.tenant)
     watched = await open_page(f"{portal}/healthz", own=True, **options)
     await watched.page.goto(f"{portal}/portal/{path}#p={code}")
     await expect(watched.page.get_by_role("heading", level=1)).to_have_text("Requests")

@@ -104,8 +104,14 @@ const chargeback = createRoute({
   validateSearch: reportOf,
 });
 
+const account = createRoute({
+  getParentRoute: () => root,
+  path: "/account",
+  component: lazyRouteComponent(() => patiently(() => import("./pages/account/account")), "AccountPage"),
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, spend, explain, chargeback, requests, request, limits, safety, audit, keys, projects, users, members]),
+  routeTree: root.addChildren([home, spend, explain, chargeback, requests, request, limits, safety, audit, keys, projects, users, members, account]),
   basepath: "/portal",
   defaultPreload: "intent",
   defaultErrorComponent: WentWrong,

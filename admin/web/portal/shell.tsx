@@ -1,7 +1,7 @@
 // The frame round every page of the portal: the tenant, its pages, who is signed in.
 
 import { ActionIcon, Drawer, Modal } from "@mantine/core";
-import { Outlet, useRouter, useRouterState } from "@tanstack/react-router";
+import { Link, Outlet, useNavigate, useRouter, useRouterState } from "@tanstack/react-router";
 import { Menu as MenuIcon } from "lucide-react";
 import { useEffect, useState, type ReactNode } from "react";
 import { Mark } from "../shared/components/mark";
@@ -25,6 +25,8 @@ export function Shell() {
   const [menu, setMenu] = useState(false);
   const pages = useSeen(PAGES);
   const path = useRouterState({ select: (state) => state.location.pathname });
+  const navigate = useNavigate();
+  const account = <Account onAccount={() => void navigate({ to: "/account" })} />;
   const closed = PAGES.find((page) => page.to === path.replace(/^\/portal/, "").replace(/\/$/, "") && !pages.includes(page));
   useKeys({ pages, help: () => setHelping(true) });
   useEffect(() => setMenu(false), [path]);
@@ -36,15 +38,15 @@ export function Shell() {
           <p className="shell-brand"><Mark /><b className="label">Parley</b></p>
           <TenantName />
           <PageLinks pages={pages} />
-          <div className="portal-foot"><Scheme /><Who /><Account /></div>
+          <div className="portal-foot"><Scheme /><Who />{account}</div>
         </nav>
         <div className="beside">
           <div className="topbar only-phone" role="region" aria-label="Top bar">
             <ActionIcon variant="subtle" color="gray" aria-label="Pages" onClick={() => setMenu(true)}><MenuIcon size={18} /></ActionIcon>
             <div className="here"><TenantName /></div>
-            <Account />
+            {account}
           </div>
-          <main id="main" className="page portal-page" tabIndex={-1}>{closed ? <NotForRole title={closed.title} /> : <Zoned><Outlet /></Zoned>}</main>
+          <main id="main" className="page portal-page" tabIndex={-1}><NoPassword path={path} />{closed ? <NotForRole title={closed.title} /> : <Zoned><Outlet /></Zoned>}</main>
         </div>
       </div>
       <Drawer opened={menu} onClose={() => setMenu(false)} size={260} title="Pages">
@@ -75,6 +77,13 @@ function NotForRole({ title }: { title: string }) {
       <p className="read-only" role="note"><b>Your role is {roleName(me.role)}:</b> this page is not part of it. <Whom /></p>
     </>
   );
+}
+
+/** Who has no password is locked out when the session ends, unless an admin makes a link. */
+function NoPassword({ path }: { path: string }) {
+  const { me } = useSession();
+  if (me.has_password || !me.email || path.endsWith("/account")) return null;
+  return <p className="read-only no-password" role="status"><b>You have no password.</b> When this session ends, at most 12 hours after it began, only a new link from an admin lets you in. <Link to="/account">Set a password</Link></p>;
 }
 
 /** Pages in the time zone of the tenant. */

@@ -31,11 +31,16 @@ export function rememberToken(token: string | null): void {
   csrf = token ?? "";
 }
 
-let showSecondFactor: (() => Promise<boolean>) | null = null;
+let showSecondFactor: ((setUp?: boolean) => Promise<boolean>) | null = null;
 
 /** What asks for the code that a write waits for; false where the person gave up. */
 export function askSecondFactorWith(ask: typeof showSecondFactor): void {
   showSecondFactor = ask;
+}
+
+/** Let somebody who has no second factor set one up; false where they gave up. */
+export async function setUpSecondFactor(): Promise<boolean> {
+  return (await showSecondFactor?.(true)) ?? false;
 }
 
 const writes = new Map<string, Request>(); // as they were sent, to send them once more

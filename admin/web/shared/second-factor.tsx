@@ -10,26 +10,26 @@ type Secret = { secret: string; uri: string };
 
 export function SecondFactorDialog({ onShown }: { onShown: () => Promise<void> }) {
   const waiting = useRef<((shown: boolean) => void) | null>(null);
-  const [opened, setOpened] = useState(false);
+  const [opened, setOpened] = useState<"code" | "setUp" | null>(null);
   useEffect(() => {
     askSecondFactorWith(
-      () =>
+      (setUp = false) =>
         new Promise<boolean>((resolve) => {
           waiting.current?.(false);
           waiting.current = resolve;
-          setOpened(true);
+          setOpened(setUp ? "setUp" : "code");
         }),
     );
     return () => askSecondFactorWith(null);
   }, []);
   const end = (shown: boolean) => {
-    setOpened(false);
+    setOpened(null);
     waiting.current?.(shown);
     waiting.current = null;
   };
   return (
-    <Modal opened={opened} onClose={() => end(false)} title="Show your second factor" zIndex={450}>
-      {opened && <CodeForm onShown={async () => {
+    <Modal opened={opened !== null} onClose={() => end(false)} title={opened === "setUp" ? "Set up a second factor" : "Show your second factor"} zIndex={450}>
+      {opened && <CodeForm setUp={opened === "setUp"} onShown={async () => {
         await onShown();
         end(true);
       }} />}
@@ -37,7 +37,7 @@ export function SecondFactorDialog({ onShown }: { onShown: () => Promise<void> }
   );
 }
 
-function CodeForm({ onShown }: { onShown: () => Promise<void> }) {
+function CodeForm({ setUp, onShown }: { setUp: boolean; onShown: () => Promise<void> }) {
   const [secret, setSecret] = useState<Secret | null>(null);
   const [refused, setRefused] = useState("");
   const [busy, setBusy] = useState(false);
@@ -62,9 +62,14 @@ function CodeForm({ onShown }: { onShown: () => Promise<void> }) {
     });
   };
   const enroll = () => void trying(async () => setSecret((await answered(api.POST("/api/me/totp"))) as Secret));
+  const begun = useRef(false);
+  useEffect(() => {
+    if (setUp && !begun.current) enroll();
+    begun.current = true;
+  });
   return (
     <form className="session-form" onSubmit={submit}>
-      <p className="soft">Changes wait for the code that your authenticator shows now.</p>
+      <p className="soft">{setUp && "It is set up once you give a code of it. "}Changes wait for the code that your authenticator shows now.</p>
       {secret && (
         <p>
           Give your authenticator this key, or <a href={secret.uri}>open it there</a>: <code className="secret">{secret.secret}</code>
@@ -72,7 +77,7 @@ function CodeForm({ onShown }: { onShown: () => Promise<void> }) {
       )}
       <TextInput name="code" label="Code" inputMode="numeric" autoComplete="one-time-code" required maxLength={10} error={refused} data-autofocus />
       <Button type="submit" loading={busy}>Go on</Button>
-      {!secret && <button type="button" className="link" onClick={enroll}>No authenticator yet? Set one up</button>}
+      {!secret && !setUp && <button type="button" className="link" onClick={enroll}>No authenticator yet? Set one up</button>}
     </form>
   );
 }

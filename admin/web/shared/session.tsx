@@ -21,9 +21,12 @@ export type Me = {
   csrf: string | null;
   second_factor: "shown" | "needed";
   gateway: string;
+  has_password: boolean;
+  has_second_factor: boolean;
 };
 
-type Session = { me: Me; may: (operation: string) => boolean; signOut: () => Promise<void> };
+/** `renew`: reads `me` again. */
+type Session = { me: Me; may: (operation: string) => boolean; renew: () => Promise<void>; signOut: () => Promise<void> };
 const SessionContext = createContext<Session | null>(null);
 
 /** The session of whoever looks at this page. */
@@ -57,7 +60,7 @@ export function SignedIn({ children, product }: { children: ReactNode; product: 
 
   const enter = (who: Me) => {
     rememberToken(who.csrf);
-    setMe((was) => (was && was.name === who.name && was.role === who.role && was.csrf === who.csrf ? was : who));
+    setMe((was) => (was && JSON.stringify(was) === JSON.stringify(who) ? was : who));
     setEnded(false);
     void queries.invalidateQueries();
   };
@@ -99,8 +102,10 @@ export function SignedIn({ children, product }: { children: ReactNode; product: 
     if (state === "away") return <Card product={product}><p role="status">Parley does not answer. It is tried again every 2 s.</p></Card>;
     return <Card product={product}><SignInForm product={product} why={why} onSignedIn={enter} /></Card>;
   }
+  const renew = async () => enter((await get("/api/me")) as Me);
   const session: Session = {
     me,
+    renew,
     may: (operation) => me.may.includes(operation),
     signOut: async () => {
       await post("/api/sign-out", {});
@@ -110,7 +115,7 @@ export function SignedIn({ children, product }: { children: ReactNode; product: 
   return (
     <SessionContext value={session}>
       {children}
-      <SecondFactorDialog onShown={async () => enter((await get("/api/me")) as Me)} />
+      <SecondFactorDialog onShown={renew} />
       <Modal
         opened={ended}
         onClose={() => undefined}
@@ -143,12 +148,13 @@ function SignInForm({ product, why, onSignedIn, titled = true }: { product: stri
   const [refused, setRefused] = useState(why);
   const [busy, setBusy] = useState(false);
   const [needsCode, setNeedsCode] = useState(false);
+  const [needsPassword, setNeedsPassword] = useState(false);
   const submit = async (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const given = Object.fromEntries(new FormData(event.currentTarget)) as Record<string, string>;
     setBusy(true);
     try {
-      const how = invited ? { by: "invitation", code: invited, name: given["name"]?.trim() } : { by: "password", ...given };
+      const how = invited ? { by: "invitation", code: invited, name: given["name"]?.trim(), password: given["password"] ?? "" } : { by: "password", ...given };
       await post("/api/sign-in", how);
       const me = (await get("/api/me").catch((error: unknown) => {
         throw error instanceof Problem && error.status === 401
@@ -160,6 +166,7 @@ function SignInForm({ product, why, onSignedIn, titled = true }: { product: stri
     } catch (error) {
       const problem = error instanceof Problem ? error : new Problem(0, String(error));
       if (problem.field === "totp") setNeedsCode(true);
+      if (invited && problem.field === "password") setNeedsPassword(true);
       setRefused(sentence(problem.detail));
     } finally {
       setBusy(false);
@@ -170,7 +177,10 @@ function SignInForm({ product, why, onSignedIn, titled = true }: { product: stri
       {titled && <h1>{invited ? "You are invited" : "Sign in"}</h1>}
       {refused && <p role="alert" className="bad">{refused}</p>}
       {invited ? (
-        <TextInput name="name" label="Your name" description="As others are to see it. The invitation is good once." required maxLength={200} autoComplete="name" data-autofocus />
+        <>
+          <TextInput name="name" label="Your name" description="As others are to see it. The invitation is good once." required maxLength={200} autoComplete="name" data-autofocus />
+          {needsPassword && <PasswordInput name="password" label="Password of your account" required autoComplete="current-password" visibilityToggleButtonProps={{ "aria-label": "Show the password" }} />}
+        </>
       ) : (
         <>
           <TextInput name="email" type="email" label="E-mail" required autoComplete="username" />
@@ -181,7 +191,7 @@ function SignInForm({ product, why, onSignedIn, titled = true }: { product: stri
       <Button type="submit" loading={busy} fullWidth>{invited ? "Join" : "Sign in"}</Button>
       {!invited && (
         <p className="note">
-          Without a password, open a link that signs you in. {product === "portal" ? "Those who run Parley can make one for you." : <>On the platform's machine this prints one: <code>parley people link NAME</code></>}
+          {product === "portal" ? "Without a password, ask an admin of your organisation for a new link, then set a password under Account." : <>Without a password, open a link that signs you in. On the platform's machine this prints one: <code>parley people link NAME</code></>}
         </p>
       )}
     </form>

@@ -3,7 +3,7 @@
 
 import { ActionIcon, Menu, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { Link, type ErrorComponentProps } from "@tanstack/react-router";
-import { LogOut, Moon, Sun, WifiOff, type LucideIcon } from "lucide-react";
+import { LogOut, Moon, Sun, UserRound, WifiOff, type LucideIcon } from "lucide-react";
 import { useState, type ReactNode } from "react";
 import { Problem } from "./api";
 import { clock, lasting } from "./format";
@@ -64,7 +64,8 @@ export function Scheme() {
   return <ActionIcon className="not-phone" variant="subtle" color="gray" aria-label={other} onClick={turn}>{dark ? <Sun size={16} /> : <Moon size={16} />}</ActionIcon>;
 }
 
-export function Account() {
+/** `onAccount`: opens the page of the account, where there is one. */
+export function Account({ onAccount }: { onAccount?: () => void }) {
   const { me, signOut } = useSession();
   const { dark, other, turn } = useTheme();
   const letters = me.name.split(/[\s._-]+/).filter(Boolean).map((word) => word[0]).join("").slice(0, 2).toUpperCase();
@@ -73,6 +74,7 @@ export function Account() {
       <Menu.Target><button type="button" className="account" aria-label={`Account of ${me.name}`}>{letters || "?"}</button></Menu.Target>
       <Menu.Dropdown>
         <Menu.Label><bdi>{me.name}</bdi><br />{me.role}{me.email ? `, ${me.email}` : ""}</Menu.Label>
+        {onAccount && <Menu.Item leftSection={<UserRound size={14} />} onClick={onAccount}>Account</Menu.Item>}
         <Menu.Item leftSection={dark ? <Sun size={14} /> : <Moon size={14} />} onClick={turn}>{other}</Menu.Item>
         <Menu.Item leftSection={<LogOut size={14} />} onClick={() => void signOut()}>Sign out</Menu.Item>
       </Menu.Dropdown>

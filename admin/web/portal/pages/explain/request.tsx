@@ -42,7 +42,7 @@ export function RequestPage() {
   const asked = useCharge(id, request, may("charges.explain"));
   const { data } = asked;
   const failure = useFailure(asked);
-  if (!may("charges.explain")) return <Without title="One request" text="Your role may not open a request. An admin of your tenant can." />;
+  if (!may("charges.explain")) return <Without title="One request" text="Your role sees requests in their list, with what each cost, and may not open one. An admin of your tenant can." back={<Link to="/requests">To the requests</Link>} />;
   if (failure) return <NotKnown problem={failure} request={request} ask={asked.refetch} />;
   if (!data) return <Loading />;
   const { booked, time_zone: zone } = data;
@@ -223,8 +223,8 @@ function NotKnown({ problem, request, ask }: { problem: Problem; request: string
   return <><h1 className="page-title">It could not be read</h1><div className="lead"><Failed problem={problem} ask={ask} /></div><p className="note"><Link to="/explain">Explain another charge</Link></p></>;
 }
 
-function Without({ title, text }: { title: string; text: string }) {
-  return <><h1 className="page-title">{title}</h1><p className="lead" role="alert">{text}</p><p className="note"><Link to="/explain">Explain another charge</Link></p></>;
+function Without({ title, text, back = <Link to="/explain">Explain another charge</Link> }: { title: string; text: string; back?: ReactNode }) {
+  return <><h1 className="page-title">{title}</h1><p className="lead" role="alert">{text}</p><p className="note">{back}</p></>;
 }
 
 function Loading() {

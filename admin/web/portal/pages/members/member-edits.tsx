@@ -1,4 +1,4 @@
-// Dialogs of members: inviting, another role, removing, letting in again.
+// Dialogs of members: inviting, another role, a link that signs in, removing, letting in again.
 
 import { NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
@@ -66,10 +66,28 @@ export function ChangeRole({ member, onClose }: { member: Member; onClose: () =>
       fromTo={fromTo}
       typed={role !== known.data.role ? JSON.stringify({ role, person: member.person }) : ""}
       send={(how) => answered(api.PATCH("/api/people/{person}", { params: { path, ...terms(how) }, body: { role, reason: how.reason } }))}
-      preview={() => <p>{roleName(known.data.role)} → {roleName(role)}. Their sessions end: they sign in again with the new role.</p>}
+      preview={() => <p>{roleName(known.data.role)} → {roleName(role)}. Their sessions end: they sign in again with the new role, {member.password ? "by their password" : "which takes a sign-in link from you, as they have no password"}.</p>}
     >
       {(errorOf) => <Role value={role} onChange={setRole} error={errorOf("role") ?? errorOf("person")} />}
     </EditDialog>
+  );
+}
+
+export function SignInLink({ member, onClose }: { member: Member; onClose: () => void }) {
+  const path = { person: member.person };
+  return (
+    <EditDialog
+      title={`Sign-in link for ${member.name}`}
+      save="Make the link"
+      onClose={onClose}
+      stays
+      closes="Done"
+      note="It works once, within an hour."
+      typed=""
+      send={(how) => answered(api.POST("/api/people/{person}/link", { params: { path, ...terms(how) }, body: { reason: how.reason } }))}
+      preview={(would) => <p>{would.mailed ? `A mail with the link goes to ${member.email}; you do not see it.` : "The link is shown here once: no mail goes out. Whoever opens it is signed in as them."} {!member.password && "They have no password: they can set one under Account then."}</p>}
+      saved={(made) => (made.link ? <CopyOnce label={`Sign-in link for ${member.name}`} secret={made.link} note="It works once, within an hour, and is shown this once. Give it to them yourself." /> : <p role="status">A mail with the link goes to <bdi>{member.email}</bdi>. It works once, within an hour.</p>)}
+    />
   );
 }
 

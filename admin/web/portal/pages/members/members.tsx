@@ -16,11 +16,11 @@ import { zonedDay, zonedMinute } from "../../../shared/zoned";
 import { MEMBER_ROLES, roleName, roleSays } from "../../roles";
 import { OldFigures } from "../../old-figures";
 import { useTenant } from "../../tenant";
-import { ChangeRole, Invite, LetInAgain, Remove } from "./member-edits";
+import { ChangeRole, Invite, LetInAgain, Remove, SignInLink } from "./member-edits";
 
 export type Member = Schemas["PersonFacts"];
 type Invitation = Schemas["InvitationFacts"];
-type Opened = { what: "invite" } | { what: "withdraw"; invitation: Invitation } | { what: "role" | "remove" | "again"; member: Member };
+type Opened = { what: "invite" } | { what: "withdraw"; invitation: Invitation } | { what: "role" | "link" | "remove" | "again"; member: Member };
 
 export function MembersPage() {
   const { name } = useTenant();
@@ -50,6 +50,7 @@ export function MembersPage() {
       {opened?.what === "invite" && <Invite onClose={close} />}
       {opened?.what === "withdraw" && <Withdraw invitation={opened.invitation} onClose={close} />}
       {opened?.what === "role" && <ChangeRole member={opened.member} onClose={close} />}
+      {opened?.what === "link" && <SignInLink member={opened.member} onClose={close} />}
       {opened?.what === "remove" && <Remove member={opened.member} onClose={close} />}
       {opened?.what === "again" && <LetInAgain member={opened.member} onClose={close} />}
     </>
@@ -82,19 +83,21 @@ function MemberTable({ members, zone, onOpen }: { members: Member[]; zone: strin
     { title: "E-mail", cell: (each) => <bdi>{each.email ?? NOBODY_KNOWS}</bdi> },
     { title: "Role", phone: "end", cell: (each) => <span title={roleSays(each.role)}>{roleName(each.role)}</span> },
     { title: "State", cell: (each) => <span className="state"><StateShape state={each.state === "active" ? "well" : "cancelled"} /> {each.state}</span> },
+    { title: "Password", narrow: "hide", cell: (each) => (each.password ? "yes" : "no") },
     { title: "Second factor", narrow: "hide", cell: (each) => (each.second_factor ? "yes" : "no") },
     { title: "Since", right: true, cell: (each) => zonedDay(each.since, zone) },
-    { title: "", number: true, cell: (each) => !isMe(each) && <MemberLinks of={each} onOpen={onOpen} /> },
+    { title: "", number: true, cell: (each) => <MemberLinks of={each} me={isMe(each)} onOpen={onOpen} /> },
   ];
   return <DataTable label="Members" columns={columns} rows={members} keyOf={(each) => each.person} />;
 }
 
-function MemberLinks({ of, onOpen }: { of: Member; onOpen: (opened: Opened) => void }) {
+function MemberLinks({ of, me, onOpen }: { of: Member; me: boolean; onOpen: (opened: Opened) => void }) {
   if (of.state !== "active") return of.state === "removed" && <button type="button" className="link" aria-label={`Let ${of.name} in again`} onClick={() => onOpen({ what: "again", member: of })}>Let in again…</button>;
   return (
     <span className="row-links">
-      <button type="button" className="link" aria-label={`Change the role of ${of.name}`} onClick={() => onOpen({ what: "role", member: of })}>Role…</button>
-      <button type="button" className="link" aria-label={`Remove ${of.name}`} onClick={() => onOpen({ what: "remove", member: of })}>Remove…</button>
+      <button type="button" className="link" aria-label={`Make a sign-in link for ${of.name}`} onClick={() => onOpen({ what: "link", member: of })}>Sign-in link…</button>
+      {!me && <button type="button" className="link" aria-label={`Change the role of ${of.name}`} onClick={() => onOpen({ what: "role", member: of })}>Role…</button>}
+      {!me && <button type="button" className="link" aria-label={`Remove ${of.name}`} onClick={() => onOpen({ what: "remove", member: of })}>Remove…</button>}
     </span>
   );
 }

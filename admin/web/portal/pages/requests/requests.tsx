@@ -45,5 +45,7 @@ function useProjects(tenant: string): ReadonlyMap<string, string> {
 }
 
 function RequestLink({ id, children }: { id: string; tenant: string; children: ReactNode }) {
+  const { may } = useSession();
+  if (!may("charges.explain")) return <span title={id}>{children}</span>;
   return <Link to="/requests/$request" params={{ request: id }} title={id}>{children}</Link>;
 }
