@@ -6,8 +6,10 @@ import csv
 import io
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 from billing.money import to_text
 from billing.periods import PeriodWindow
@@ -101,11 +103,11 @@ def _rows_of(
 
 
 def table_row(charge: FocusCharge, account: Account) -> list[str]:
-    """A charge in the columns of PLAIN. Pure."""
-    meter = Meter(charge.meter)
+    """A charge in the columns of PLAIN, its times those of the tenant's zone, as on pages. Pure."""
+    meter, zone = Meter(charge.meter), ZoneInfo(account.tenant.time_zone)
     return [
-        iso_time(charge.start_ms) or "",
-        iso_time(charge.end_ms) or "",
+        _local_time(charge.start_ms, zone),
+        _local_time(charge.end_ms, zone),
         account.cost_centers.get(charge.cost_center_id, charge.cost_center_id),
         account.projects.get(charge.project_id, charge.project_id),
         account.keys.get(charge.key_id, charge.key_id),
@@ -119,6 +121,13 @@ def table_row(charge: FocusCharge, account: Account) -> list[str]:
         unit_price(charge.price_nano),
         to_text(charge.amount_nano),
     ]
+
+
+def _local_time(unix_ms: int, zone: ZoneInfo) -> str:
+    """A time in a zone, with its offset: `2026-10-01T00:00:00+02:00`; empty beyond the calendar. Pure."""
+    if iso_time(unix_ms) is None:
+        return ""
+    return datetime.fromtimestamp(unix_ms // 1000, zone).isoformat()
 
 
 async def csv_pieces(pages: AsyncGenerator[Rows], mark: bool) -> AsyncGenerator[bytes]:

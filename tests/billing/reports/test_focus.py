@@ -18,11 +18,11 @@ from billing.ledger.transactions import HOUR_MS
 from billing.periods import PeriodWindow
 from billing.posting.biller import post
 from billing.prices.rating import Meter
-from billing.reports.exports import focus_pages
+from billing.reports.exports import focus_pages, table_pages
 from billing.reports.focus import COLUMNS, MANDATORY, account_of, unit_price
 from billing.tables.dedicated_pools import Commitment, PoolOwner
 from billing.tenants.cost_centers import charge_project_to, create_cost_center
-from billing.tenants.tenancy import create_tenant, find_project, find_tenant
+from billing.tenants.tenancy import create_tenant, find_project, find_tenant, set_tenant
 from billing.usage import UsageOwner, encode
 from core.sql.database import Database, insert_rows
 from tests.billing.closing.closing_month import GRADUATED, a_request, a_tenant, closed, owed, used, window
@@ -41,7 +41,7 @@ ALLOWED = {
     "ServiceSubcategory": {"Generative AI"},
     "BillingCurrency": {"USD"},
 }
-NULL_ALLOWED = {"ChargeClass", "SubAccountName", "x_UserId", "BillingAccountName"}
+NULL_ALLOWED = {"ChargeClass", "SubAccountName", "x_CostCenter", "x_UserId", "BillingAccountName"}
 COSTS = ("BilledCost", "ListCost", "ContractedCost", "EffectiveCost")
 NUMBERS = (*COSTS, "PricingQuantity", "ConsumedQuantity", "ListUnitPrice", "ContractedUnitPrice")
 TIMES = ("BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodStart", "ChargePeriodEnd")
@@ -121,8 +121,20 @@ async def test_what_is_contracted_is_exact_and_what_was_rounded_is_said(database
         assert abs(off) < Decimal(1) / 10**9
 
 
+async def test_a_plain_table_tells_times_in_the_tenants_zone(database: Database) -> None:
+    """As the pages do, with their offset: a day of the table is a day of the page."""
+    tenant = (await create_tenant(database, "acme")).tenant_id
+    await set_tenant(database, tenant, time_zone="Asia/Tokyo")
+    await post(database, "default", [encode(an_event("r1", tenant, ended_ms=HOUR_MS // 2))])
+    found = await find_tenant(database, tenant)
+    assert found is not None
+    pages = table_pages(database, await account_of(database, found, ""), PeriodWindow(0, HOUR_MS))
+    _, row, *_ = [row async for page in pages for row in page]
+    assert list(row[:2]) == ["1970-01-01T09:00:00+09:00", "1970-01-01T10:00:00+09:00"]
+
+
 async def test_names_cost_centers_and_edges_of_the_period(database: Database) -> None:
-    """Who pays is a tag; an hour that a period cuts is cut; what is priced by request has its row."""
+    """Who pays is a column and a tag; an hour that a period cuts is cut; a price by request has its row."""
     tenant = (await create_tenant(database, "acme")).tenant_id
     project = await find_project(database, tenant, "default")
     assert project is not None
@@ -133,6 +145,7 @@ async def test_names_cost_centers_and_edges_of_the_period(database: Database) ->
     moment = moved.valid_from_ms + 1
     await post(database, "default", [encode(msgspec.structs.replace(event, ended_ms=moment))])
     rows = await exported(database, "acme", PeriodWindow(moment - moment % 1000, moment + 30 * 60_000))
+    assert {row["x_CostCenter"] for row in rows} == {"4711"}
     assert {row["SkuMeter"] for row in rows} == {
         "requests",
         "input tokens",
