@@ -26,7 +26,8 @@ NOT_PUBLIC = tuple(
     )
 )
 
-INNER_NAMES = ("localhost", "local", "internal", "home", "lan", "intranet", "corp", "private")
+INNER_NAMES = ("localhost", "local", "internal", "home", "lan", "intranet", "corp", "private", "svc")
+HOST_NAME = re.compile(r"(?=.{1,254}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 NOT_REACHED = (
     "this is an address inside a network, where alerts are not sent: give one of the public internet"
     " (operators may allow others with PARLEY_ALERT_PRIVATE_TARGETS)"
@@ -57,19 +58,32 @@ def checked_url(url: str, private: bool) -> str:
         raise bad_request(told, field=WEBHOOK)
     if not private and _is_inner(parts.hostname):
         raise bad_request(NOT_REACHED, field=WEBHOOK)
-    if parts.username is not None or parts.password is not None or not url.isprintable() or not url.isascii():
-        told = "a webhook's URL holds no user, password or special character"
+    plain = url.isprintable() and url.isascii() and " " not in url
+    if parts.username is not None or parts.password is not None or not plain:
+        told = "a webhook's URL holds no user, password, space or special character"
         raise bad_request(told, field=WEBHOOK)
+    if not _is_host(parts.hostname) or ("[" in parts.netloc and ":" not in parts.hostname):
+        raise bad_request("a webhook's URL names a host as hooks.example.com", field=WEBHOOK)
     return url
+
+
+def _is_host(host: str) -> bool:
+    """True for an address, and for what can be a host's name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return HOST_NAME.fullmatch(host) is not None
+    return True
 
 
 def _is_inner(host: str) -> bool:
     """True for an address that is not public, and for names that are never on the internet (RFC 6761, 6762,
-    8375, 9476)."""
+    8375, 9476), as those of one word: whether this network knows them is nobody's who asks."""
     try:
         return not is_public(ipaddress.ip_address(host.partition("%")[0]))
     except ValueError:
-        return host.rstrip(".").rpartition(".")[2] in INNER_NAMES
+        _, dot, last = host.rstrip(".").rpartition(".")
+        return not dot or last in INNER_NAMES
 
 
 def is_public(address: Address) -> bool:

@@ -266,3 +266,35 @@ def test_an_override_holds_to_its_time(now: int, limit_nano: int) -> None:
     assert limit_at(Budget(**facts), now) == limit_nano
     facts["override_nano"] = None
     assert limit_at(Budget(**facts), 0) == 9
+
+
+@pytest.mark.parametrize("host", ["redis", "vm.", "kubernetes.default.svc", "10.0.0.1"])
+def test_a_name_inside_a_network_is_refused_known_or_not(host: str) -> None:
+    """Without a look-up, so that nobody learns which ones there are; operators may allow them."""
+    with pytest.raises(Refused, match="inside a network"):
+        checked_url(f"https://{host}/", private=False)
+    assert checked_url(f"http://{host}/", private=True)
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize(
+    "url",
+    [
+        " https://example.com/",
+        "https://..../",
+        "https://[v1.x]/",
+        f"https://{'a' * 64}.example.com/",
+        "https://%31%32%37.0.0.1/",
+        "https://127%2e0%2e0%2e1/",
+    ],
+)
+def test_a_url_that_leads_nowhere_is_refused(url: str, private: bool) -> None:
+    """When it is saved, not by an alert that fails."""
+    with pytest.raises(Refused):
+        checked_url(url, private)
+
+
+@pytest.mark.parametrize("host", ["hooks.example.com", "a_b.example.com.", "8.8.8.8", "[2606:4700::1111]"])
+def test_a_host_of_the_internet_is_taken(host: str) -> None:
+    """By name or by address."""
+    assert checked_url(f"https://{host}:8443/x?y=1", private=False)
