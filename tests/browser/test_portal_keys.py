@@ -135,6 +135,31 @@ async def test_a_rotation_says_whether_the_old_key_is_still_used(open_page: Open
     assert (watched.errors, watched.strangers) == ([], [])
 
 
+async def test_revoking_a_rotated_key_ends_the_old_one_too(open_page: OpenPage, acme: PortalOfAcme):
+    """Unless somebody says otherwise, and then they read that the other one works on."""
+    watched = await acme.opened(open_page, "keys", viewport=WIDE)
+    page, dialog = watched.page, watched.page.get_by_role("dialog")
+    await page.get_by_role("button", name="Rotate idle").click()
+    await dialog.get_by_label("Overlap").select_option("7 days")
+    await dialog.get_by_label("Reason").fill("each quarter")
+    await dialog.get_by_role("button", name="Rotate").click()
+    await dialog.get_by_role("button", name="I have stored it").click()
+    await page.get_by_role("button", name="More for idle").click()
+    await page.get_by_role("menuitem", name="Revoke…").click()
+    await dialog.get_by_label("Which").select_option("new")
+    await expect(dialog.get_by_text("works on.")).to_be_visible()
+    await shot(page, "portal-key-revoke-both")
+    assert await watched.axe() == []
+    await dialog.get_by_label("Which").select_option("all")
+    await dialog.get_by_label("Type idle to confirm").fill("idle")
+    await dialog.get_by_label("Reason").fill("it leaked")
+    await dialog.get_by_role("button", name="Revoke").click()
+    await expect(page.get_by_role("button", name="More for idle")).to_have_count(0)
+    listed = (await answer_of(keys.list_keys, acme.stores, OWNER, ListKeys(tenant="acme"))).items
+    assert [each.state for each in listed if each.name == "idle"] == ["revoked", "revoked"]
+    assert (watched.errors, watched.strangers) == ([], [])
+
+
 async def test_of_two_who_edit_a_key_at_once_the_second_keeps_what_they_typed(
     open_page: OpenPage, acme: PortalOfAcme
 ):

@@ -29,7 +29,7 @@ import { keySearchOf } from "./search-params";
 import "./keys.css";
 
 const route = getRouteApi("/keys");
-type Opened = { what: "create" } | { what: "edit" | "rotate" | "revoke"; key: Key } | { what: "rotation"; row: KeyRow };
+type Opened = { what: "create" } | { what: "edit" | "rotate"; key: Key } | { what: "revoke"; key: Key; olds: Key[] } | { what: "rotation"; row: KeyRow };
 
 export function KeysPage() {
   const { id, name: called } = useTenant();
@@ -88,7 +88,7 @@ function KeyTable({ rows, more, spent, zone, onOpen }: Table) {
     { title: "Last used", cell: (row) => row.kind === "key" && <span className="nowrap" title={row.used ? `in the hour that began ${zonedMinute(row.used, zone)} (${zone})` : ""}>{usedWords(row.used, zone, Date.now())}</span> },
   ];
   if (spent) columns.push({ title: "Spent", number: true, phone: "end", cell: (row) => <span className={row.kind === "sum" ? row.tone : ""}>{centsText(row.kind === "sum" ? row.cents : centsOf(row.spent))}</span> });
-  if (may("keys.rotate")) columns.push({ title: "", number: true, cell: (row) => row.kind === "key" && <Actions of={row.key} onOpen={onOpen} /> });
+  if (may("keys.rotate")) columns.push({ title: "", number: true, cell: (row) => row.kind === "key" && <Actions of={row.key} olds={row.olds} onOpen={onOpen} /> });
   const feet = spent && !name && rows.length <= shown ? sumRows(rows, spent, !more.has) : [];
   return (
     <>
@@ -122,7 +122,7 @@ function KeyTitle({ row, zone, onRotation }: { row: KeyRow; zone: string; onRota
   );
 }
 
-function Actions({ of, onOpen }: { of: Key; onOpen: (opened: Opened) => void }) {
+function Actions({ of, olds, onOpen }: { of: Key; olds: Key[]; onOpen: (opened: Opened) => void }) {
   const { may } = useSession();
   return (
     <span className="key-actions">
@@ -131,7 +131,7 @@ function Actions({ of, onOpen }: { of: Key; onOpen: (opened: Opened) => void }) 
         <Menu.Target><ActionIcon variant="subtle" color="gray" aria-label={`More for ${keyName(of)}`}><Ellipsis size={16} /></ActionIcon></Menu.Target>
         <Menu.Dropdown>
           {may("keys.edit") && <Menu.Item onClick={() => onOpen({ what: "edit", key: of })}>Edit…</Menu.Item>}
-          {may("keys.revoke") && <Menu.Item onClick={() => onOpen({ what: "revoke", key: of })}>Revoke…</Menu.Item>}
+          {may("keys.revoke") && <Menu.Item onClick={() => onOpen({ what: "revoke", key: of, olds })}>Revoke…</Menu.Item>}
         </Menu.Dropdown>
       </Menu>
     </span>
@@ -177,7 +177,7 @@ function Dialogs({ opened, called, onClose }: { opened: Opened | null; called: s
     case "rotate":
       return <RotateKey tenant={id} called={called} of={opened.key} onClose={onClose} />;
     case "revoke":
-      return <RevokeKey tenant={id} of={opened.key} onClose={onClose} />;
+      return <RevokeKey tenant={id} of={opened.key} olds={opened.olds} onClose={onClose} />;
     case "rotation":
       return opened.row.olds[0] ? <Rotation tenant={id} old={opened.row.olds[0]} fresh={opened.row.key} onClose={onClose} /> : null;
     default:
