@@ -121,11 +121,14 @@ async def test_the_sentence_the_numbers_and_the_path_agree(
 async def test_a_forecast_above_a_used_up_budget_says_that_it_needs_a_raise(
     open_page: OpenPage, portal: str, settings: Settings, sqlite: Database, acme: Tenant
 ):
-    """Nothing more is spent while requests are refused, so the number and the path say if what."""
+    """Nothing more is spent while requests are refused, so the number and the path say if what; what
+    is left says by how much it is over."""
     await spend(sqlite, "acme", noons(date(2025, 10, 20), [20] * 29))
     watched = await opened(open_page, portal, settings, sqlite, acme)
     await expect(watched.page.get_by_text("what is expected comes only if it is raised")).to_be_visible()
-    (_, forecast, *_) = await strip(watched.page)
+    _, forecast, left, _ = await strip(watched.page)
+    assert left.startswith("Budget left 0.00 of 255.00, 85.00 over; requests get 402")
+    await expect(watched.page.get_by_text("gone on")).to_have_count(0)  # the path has crossed it already
     assert forecast.startswith("Forecast for November, if raised about ")
     await shot(watched.page, "portal-spend-used-up")
     assert await watched.axe() == []

@@ -23,7 +23,7 @@ import { UsedUp } from "./used-up";
 import { WhereSection } from "./where";
 import { WhySection } from "./why";
 import { WillItLast } from "./will-it-last";
-import { about, dayAndMonth, isHeldBack, isNew, leadOf, limitOf, localMoment, monthAfter, monthAndYear, monthBudget, spentNote, type Summary } from "./words";
+import { about, dayAndMonth, isHeldBack, isNew, isSpent, leadOf, less, limitOf, localMoment, monthAfter, monthAndYear, monthBudget, spentNote, type Summary } from "./words";
 import "./spend.css";
 
 const route = getRouteApi("/spend");
@@ -136,8 +136,10 @@ function budgetItem(summary: Summary): StripItem {
   if (!budget) return { label: "Budget left", value: NOBODY_KNOWS, note: "no budget for the month" };
   const percent = budget.percent ?? 0;
   const tone = percent >= 100 ? "full" : budget.lasts?.day ? "near" : "calm";
-  const then = budget.kind === "hard" ? "; then requests get 402" : "; then alerts";
-  return { label: "Budget left", value: money(budget.left as Money), note: <>of {money(limitOf(budget))}{isNew(summary) ? "" : then}<Meter share={percent / 100} tone={tone} label="Budget spent" /></> };
+  const over = less(budget.spent as Money, limitOf(budget));
+  const above = BigInt(over.nano) > 0n ? `, ${money(over)} over` : "";
+  const then = budget.kind === "hard" ? (isSpent(budget) ? "; requests get 402" : "; then requests get 402") : "; then alerts";
+  return { label: "Budget left", value: money(budget.left as Money), note: <>of {money(limitOf(budget))}{above}{isNew(summary) ? "" : then}<Meter share={percent / 100} tone={tone} label="Budget spent" /></> };
 }
 
 function walletItem({ wallet, time_zone }: Summary): StripItem {

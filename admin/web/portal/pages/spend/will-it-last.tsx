@@ -7,7 +7,7 @@ import { Section } from "../../../shared/components/section";
 import { money, type Money } from "../../../shared/format";
 import { monthName } from "./months";
 import { OtherBudgets } from "./other-budgets";
-import { crossingWords, daysBetween, limitOf, monthAfter, monthBudget, ordinal, type Summary } from "./words";
+import { crossingWords, daysBetween, isSpent, limitOf, monthAfter, monthBudget, ordinal, type Summary } from "./words";
 
 type Sums = readonly (Money | null)[];
 type MonthPath = { days: string[]; booked: Sums; expected: Sums; low: Sums; high: Sums; before: Sums };
@@ -37,7 +37,7 @@ function Drawn({ summary, path, title }: { summary: Summary; path: MonthPath; ti
     { name: "Booked", values: path.booked.map(units), kind: "booked" },
   ];
   const band: PathBand | undefined = summary.forecast ? { name: "4 of 5 times", low: path.low.map(units), high: path.high.map(units) } : undefined;
-  const gone = budget?.lasts?.day;
+  const gone = budget && !isSpent(budget) ? budget.lasts?.day : undefined;
   return (
     <figure className="chart" aria-label={title}>
       <PathChart
