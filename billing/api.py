@@ -105,6 +105,7 @@ from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.edits import lock_settings
 from billing.tenants.erasure import held_events_of, is_erased, is_open, requests_of, wait_for_writers
+from billing.tenants.key_ends import revoke_key
 from billing.tenants.key_links import key_for_link
 from billing.tenants.key_rights import SCOPES, TENANT_USAGE_SCOPE, USAGE_SCOPE, USAGE_SCOPES
 from billing.tenants.keys import (
@@ -116,7 +117,6 @@ from billing.tenants.keys import (
     is_suspended_secret,
     list_keys,
     principal_of_key,
-    revoke_key,
     rotate_key,
 )
 from billing.tenants.pool_terms import TERMS_CHANGED, list_terms, set_terms

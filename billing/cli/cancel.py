@@ -1,5 +1,6 @@
 """`--cancel` of the commands that shut somebody out: ends their queued and running requests too."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,3 +35,16 @@ def cancelled_after(how: CommandTerms, cancel: bool, tenant: str, **of: str) -> 
         return answered(cancel_requests, CancelRequests(tenant=tenant, **of), how)
     except StartupError as error:
         raise StartupError(f"what is in the database is changed already, but {error}") from error
+
+
+def cancelled_of_keys(
+    how: CommandTerms, cancel: bool, tenant: str, keys: Sequence[str]
+) -> "CancelledRequests | None":
+    """As `cancelled_after`, of all of these keys together."""
+    each = [cancelled_after(how, cancel, tenant, key=key) for key in keys]
+    done = [one for one in each if one is not None]
+    if not done:
+        return None
+    from billing.operations.open_requests import CancelledRequests  # most cancel nothing
+
+    return CancelledRequests(sum(one.cancelled for one in done), sum(one.not_ended_yet for one in done))

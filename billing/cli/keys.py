@@ -7,13 +7,13 @@ from typing import Any
 import click
 import msgspec
 
-from billing.cli.cancel import cancel_option, cancelled_after
+from billing.cli.cancel import cancel_option, cancelled_of_keys
 from billing.cli.cancel import facts_of as cancel_facts
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.operations import keys
 from billing.operations.key_facts import ListedKey, NewKey
-from billing.operations.keys import CreateKey, EditKey, LinkKey, ListKeys, NameKey, RotateKey
+from billing.operations.keys import CreateKey, EditKey, LinkKey, ListKeys, NameKey, RevokeKey, RotateKey
 from billing.tenants.keys import KeyState
 from core.clock import now_ms
 from core.terminal.terminal import print_line
@@ -108,19 +108,23 @@ def rotate_key_command(ask: RotateKey, how: CommandTerms) -> None:
 
 
 @keys_command.command("revoke")
-@asks(keys.revoke_key, arguments=KEY)
+@asks(keys.revoke_key, arguments=KEY, options={"which": {"show_default": True}})
 @cancel_option
-def revoke_key_command(ask: NameKey, how: CommandTerms, cancel: bool) -> None:
+def revoke_key_command(ask: RevokeKey, how: CommandTerms, cancel: bool) -> None:
     """Revoke KEY (its id or prefix) at once; open connections of it are closed.
 
-    What it has queued and running goes on unless --cancel ends it, now or by revoking again.
+    While it is rotated, the old and the new key are both revoked: --which says that one of them goes on. What
+    they have queued and running goes on unless --cancel ends it, now or by revoking again.
     """
     revoked = answered(keys.revoke_key, ask, how)
-    cancelled = cancelled_after(how, cancel, revoked.tenant, key=revoked.key)
+    cancelled = cancelled_of_keys(how, cancel, revoked.tenant, revoked.ended)
     if how.as_json:
         show(facts_of(revoked, True) | cancel_facts(cancelled), how.as_json)
         return
-    print_line(f"{revoked.prefix}_… {'would be' if how.dry_run else 'is'} revoked.")
+    for prefix in revoked.ended:
+        print_line(f"{prefix}_… {'would be' if how.dry_run else 'is'} revoked.")
+    for prefix in revoked.goes_on:
+        print_line(f"{prefix}_… goes on.")
     show(cancel_facts(cancelled), how.as_json)
 
 

@@ -8,6 +8,7 @@ from sqlmodel import col, select
 
 from billing.reports.key_use import last_hours
 from billing.tables.tenants import ApiKey
+from billing.tenants.key_ends import Revocation
 from billing.tenants.keys import KeyState, key_state, successors
 from billing.tenants.users import known_users
 from billing.unit_of_work.units import Look
@@ -54,6 +55,20 @@ class ApiKeyFacts(msgspec.Struct, frozen=True):
             rotated_from=row.rotated_from,
             origins=row.origins or [],
         )
+
+
+class RevokedKey(ApiKeyFacts, frozen=True):
+    """The key that was named. `ended`: the prefixes of all that are revoked; `goes_on`: of its rotation
+    that still work. The old ones stand before the new one."""
+
+    ended: list[str]
+    goes_on: list[str]
+
+    @classmethod
+    def after(cls, named: ApiKeyFacts, done: Revocation) -> "RevokedKey":
+        """The facts of a key after a revocation."""
+        ended, goes_on = ([f"pk_{row.prefix}" for row in rows] for rows in (done.ended, done.going_on))
+        return cls(**msgspec.structs.asdict(named), ended=ended, goes_on=goes_on)
 
 
 class ListedKey(ApiKeyFacts, frozen=True):

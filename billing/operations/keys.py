@@ -14,6 +14,7 @@ from billing.operations.key_facts import (
     ApiKeyFacts,
     ListedKey,
     NewKey,
+    RevokedKey,
     ShownKey,
     facts_of_key,
     listed_keys,
@@ -21,7 +22,8 @@ from billing.operations.key_facts import (
 from billing.operations.shared_fields import AUDIT, CONTROL, Priority, TenantName
 from billing.reports.key_use import requests_of_late
 from billing.tables.tenants import ApiKey, Project
-from billing.tenants import keys, tenancy
+from billing.tenants import key_ends, keys, tenancy
+from billing.tenants.key_ends import Which
 from billing.tenants.key_links import key_for_link
 from billing.tenants.key_rights import USAGE_SCOPES
 from billing.tenants.keys import find_key, no_such_key
@@ -122,6 +124,18 @@ class RotateKey(NameKey, frozen=True, kw_only=True):
     """Which key, and for how long the old one works beside the new one."""
 
     overlap_hours: Annotated[int, Meta(ge=0, le=OVERLAP_HOURS_MAX)] = 24
+
+
+class RevokeKey(NameKey, frozen=True, kw_only=True):
+    """Which key, and while it is rotated, whether the old or the new one goes on."""
+
+    which: Annotated[
+        Which,
+        Meta(
+            description="While a rotated key and its successor both work: both, so that nobody with either "
+            "is let in, or only the old or only the new one, whichever is named."
+        ),
+    ] = Which.BOTH
 
 
 class LinkKey(NameKey, frozen=True, kw_only=True):
@@ -278,14 +292,15 @@ async def rotate_key(change: Change, ask: RotateKey) -> NewKey:
     reason=True,
     uses=Uses(reads="tenant_user", writes=f"tenant api_key {AUDIT}", keys=CONTROL),
 )
-async def revoke_key(change: Change, ask: NameKey) -> ApiKeyFacts:
-    """Revoke a key at once; open connections of it are closed. What it has running goes on."""
+async def revoke_key(change: Change, ask: RevokeKey) -> RevokedKey:
+    """Revoke a key at once, and the old or new one beside it while it is rotated, unless `which` says that
+    one goes on; their open connections are closed. What they have running goes on."""
     owner = (await change.tenant(ask.tenant)).tenant_id
-    row = await keys.write_revocation(change.db, owner, ask.key)
-    if row is None:
+    done = await key_ends.write_revocation(change.db, owner, ask.key, ask.which)
+    if done is None:
         raise no_such_key(ask.key, owner)
-    change.after(keys.tell_revoked, owner, row.id)
-    return await facts_of_key(change.db, row)
+    change.after(key_ends.tell_revoked, owner, [row.id for row in done.ended])
+    return RevokedKey.after(await facts_of_key(change.db, done.named), done)
 
 
 @operation(

@@ -1,4 +1,4 @@
-"""API keys: creation, listing, rotation, revocation, and the principal behind a secret.
+"""API keys: creation, listing, rotation, and the principal behind a secret.
 
 A secret is `pk_<prefix>_<rest>`. The prefix finds the row and is shown; of the rest only the SHA-256 is kept.
 """
@@ -19,7 +19,6 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser
-from billing.tenants.edits import lock_settings
 from billing.tenants.key_rights import DEFAULT_SCOPES, ORIGINS_MAX, RIGHTS, checked_origins, checked_scopes
 from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, publish_news
 from billing.tenants.users import USERS_MAX, name_user
@@ -191,33 +190,6 @@ async def rotate_key(
     if redis is not None:
         await publish_news(redis, tenant_id)
     return new, secret
-
-
-async def revoke_key(db: Database, redis: RedisClient, tenant_id: str, key_id: str) -> ApiKey | None:
-    """End a key at once: first the row, then news that closes open connections. None: there is no such
-    key."""
-    key = await write_revocation(db, tenant_id, key_id)
-    if key is not None:
-        await tell_revoked(db, redis, tenant_id, key.id)
-    return key
-
-
-async def write_revocation(db: Database, tenant_id: str, key_id: str) -> ApiKey | None:
-    """As `revoke_key`, without telling gateways."""
-    async with db.transaction() as session:
-        await lock_settings(session, tenant_id)
-        key = await find_key(session, tenant_id, key_id)
-        if key is None:
-            return None
-        before = key.model_dump()
-        key.revoked_ms = now_ms() if key.revoked_ms is None else key.revoked_ms
-        await record(session, tenant_id, "key.revoke", key.id, before, key)
-    return key
-
-
-async def tell_revoked(_: Database, redis: RedisClient, tenant_id: str, key_id: str) -> None:
-    """Tell gateways to close a revoked key's connections."""
-    await publish_news(redis, tenant_id, KEY_REVOKED, key_id)
 
 
 def no_such_key(named: str, tenant_id: str) -> Refused:

@@ -8,7 +8,8 @@ import pytest
 
 from admin.demo import UpFile, demo_key
 from billing.api import create_key, create_project, create_tenant, find_tenant, user_id
-from billing.tenants.keys import list_keys, revoke_key
+from billing.tenants.key_ends import revoke_key
+from billing.tenants.keys import list_keys
 from billing.tenants.users import close_user
 from core.errors import StartupError
 from core.sql.database import Database

@@ -123,11 +123,14 @@ async def test_a_rotation_says_whether_the_old_key_is_still_used(open_page: Open
     await expect(dialog.get_by_role("group", name="Old and new key")).to_contain_text("somebody still has it")
     assert await watched.axe() == []
     await dialog.get_by_role("button", name="End the old one now…").click()
-    await expect(dialog.get_by_text("It served 2 requests in the last hour: it is in use.")).to_be_visible()
+    await expect(dialog.get_by_role("radio", name="The old key now")).to_be_checked()
+    await expect(dialog.get_by_text("served 2 requests in the last hour: it is in use.")).to_be_visible()
+    await expect(dialog.get_by_text("is still let in, and billed")).to_be_visible()
+    await shot(page, "portal-key-end-old")
     assert await watched.axe() == []
     await dialog.get_by_label("Type support-bot prod to confirm").fill("support-bot prod")
     await dialog.get_by_label("Reason").fill("all have the new one")
-    await dialog.get_by_role("button", name="Revoke").click()
+    await dialog.get_by_role("button", name="End the old key now").click()
     await expect(page.get_by_role("button", name="old ends")).to_be_hidden()
     await page.get_by_role("region", name="Ended keys").get_by_role("link", name="Show").click()
     await expect(page.get_by_role("table", name="Ended keys")).to_contain_text("revoked")
@@ -135,28 +138,29 @@ async def test_a_rotation_says_whether_the_old_key_is_still_used(open_page: Open
     assert (watched.errors, watched.strangers) == ([], [])
 
 
-async def test_revoking_a_rotated_key_ends_the_old_one_too(open_page: OpenPage, acme: PortalOfAcme):
-    """Unless somebody says otherwise, and then they read that the other one works on."""
-    watched = await acme.opened(open_page, "keys", viewport=WIDE)
-    page, dialog = watched.page, watched.page.get_by_role("dialog")
-    await page.get_by_role("button", name="Rotate idle").click()
-    await dialog.get_by_label("Overlap").select_option("7 days")
-    await dialog.get_by_label("Reason").fill("each quarter")
-    await dialog.get_by_role("button", name="Rotate").click()
-    await dialog.get_by_role("button", name="I have stored it").click()
-    await page.get_by_role("button", name="More for idle").click()
-    await page.get_by_role("menuitem", name="Revoke…").click()
-    await dialog.get_by_label("Which").select_option("new")
-    await expect(dialog.get_by_text("works on.")).to_be_visible()
-    await shot(page, "portal-key-revoke-both")
-    assert await watched.axe() == []
-    await dialog.get_by_label("Which").select_option("all")
-    await dialog.get_by_label("Type idle to confirm").fill("idle")
-    await dialog.get_by_label("Reason").fill("it leaked")
-    await dialog.get_by_role("button", name="Revoke").click()
-    await expect(page.get_by_role("button", name="More for idle")).to_have_count(0)
+async def test_revoking_a_rotated_key_ends_both_unless_one_is_chosen(open_page: OpenPage, acme: PortalOfAcme):
+    """The dialog names the prefixes of what is refused, and says of which nothing is."""
     listed = (await answer_of(keys.list_keys, acme.stores, OWNER, ListKeys(tenant="acme"))).items
-    assert [each.state for each in listed if each.name == "idle"] == ["revoked", "revoked"]
+    old = next(key for key in listed if key.name == "support-bot prod")
+    rotate = keys.RotateKey(tenant="acme", key=old.key)
+    new = (await answer_of(keys.rotate_key, acme.stores, OWNER, rotate, WHY)).key
+    watched = await acme.opened(open_page, "keys", viewport=PHONE)
+    page = watched.page
+    await page.get_by_role("button", name="More for support-bot prod").click()
+    await expect(page.get_by_role("menuitem", name="End the old key now…")).to_be_visible()
+    await page.get_by_role("menuitem", name="Revoke…").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("radio", name="Both")).to_be_checked()
+    await expect(dialog.get_by_text(f"Whoever holds {old.prefix}, {new.prefix} is refused")).to_be_visible()
+    await expect(dialog.get_by_text("is still let in")).to_have_count(0)
+    await shot(page, "portal-key-revoke-both-390")
+    assert await watched.axe() == []
+    await dialog.get_by_label("Type support-bot prod to confirm").fill("support-bot prod")
+    await dialog.get_by_label("Reason").fill("it leaked")
+    await dialog.get_by_role("button", name="Revoke both").click()
+    await expect(dialog).to_be_hidden()
+    listed = (await answer_of(keys.list_keys, acme.stores, OWNER, ListKeys(tenant="acme"))).items
+    assert [key.state.value for key in listed if key.name == "support-bot prod"] == ["revoked", "revoked"]
     assert (watched.errors, watched.strangers) == ([], [])
 
 
@@ -195,7 +199,7 @@ async def test_what_keys_spent_adds_up_to_the_month(open_page: OpenPage, acme: P
     ids = {key.name: key.key for key in listed}
     rotate, revoke = (
         keys.RotateKey(tenant="acme", key=ids["support-bot prod"]),
-        keys.NameKey(tenant="acme", key=ids["idle"]),
+        keys.RevokeKey(tenant="acme", key=ids["idle"]),
     )
     await answer_of(keys.rotate_key, acme.stores, OWNER, rotate, WHY)
     await answer_of(keys.revoke_key, acme.stores, OWNER, revoke, WHY)

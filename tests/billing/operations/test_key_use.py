@@ -4,7 +4,7 @@ import pytest
 from msgspec import UNSET
 
 from billing.operations import keys
-from billing.operations.keys import CreateKey, EditKey, KeyScope, ListKeys, NameKey
+from billing.operations.keys import CreateKey, EditKey, KeyScope, ListKeys, NameKey, RevokeKey
 from billing.posting.biller import post
 from billing.reports import key_use
 from billing.tenants.keys import authenticate_key
@@ -120,7 +120,7 @@ async def test_what_no_key_may_be_is_refused_at_its_field(stores: Stores) -> Non
         (developer, EditKey(tenant="acme", key=key.key, scopes=usage), None),
     ):
         assert (await refusal_of(keys.edit_key, stores, who, ask)).field == field, ask
-    await answer_of(keys.revoke_key, stores, OWNER, NameKey(tenant="acme", key=key.key))
+    await answer_of(keys.revoke_key, stores, OWNER, RevokeKey(tenant="acme", key=key.key))
     refusal = await refusal_of(keys.edit_key, stores, OWNER, EditKey(tenant="acme", key=key.key, name="late"))
     assert (refusal.field, "does not work any more" in refusal.message) == ("key", True)
 

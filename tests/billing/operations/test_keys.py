@@ -5,7 +5,7 @@ import pytest
 
 from billing.audit.log import list_rows
 from billing.operations import keys, projects, users
-from billing.operations.keys import CreateKey, KeyScope, LinkKey, ListKeys, NameKey, RotateKey
+from billing.operations.keys import CreateKey, KeyScope, LinkKey, ListKeys, RevokeKey, RotateKey
 from billing.operations.projects import CreateProject
 from billing.operations.users import ListUsers
 from billing.tenants.keys import authenticate_key
@@ -25,7 +25,7 @@ async def test_another_tenants_key_is_unknown(stores: Stores) -> None:
     for named in (made.key.key, made.key.prefix):
         for run, ask in (
             (keys.rotate_key, RotateKey(tenant="other", key=named)),
-            (keys.revoke_key, NameKey(tenant="other", key=named)),
+            (keys.revoke_key, RevokeKey(tenant="other", key=named)),
             (keys.link_key, LinkKey(tenant="other", key=named, user="ann")),
         ):
             with pytest.raises(Refused) as refused:
@@ -42,7 +42,7 @@ async def test_a_dry_run_makes_no_key_and_no_link_that_works(stores: Stores) -> 
     ask = LinkKey(tenant="acme", key=made.key.key, user="ann")
     assert (await answer_of(keys.link_key, stores, OWNER, ask, DRY)).link.shown == ""
     assert (await answer_of(users.list_users, stores, OWNER, ListUsers(tenant="acme"))).items == []
-    revoked = await answer_of(keys.revoke_key, stores, OWNER, NameKey(tenant="acme", key=made.key.key), DRY)
+    revoked = await answer_of(keys.revoke_key, stores, OWNER, RevokeKey(tenant="acme", key=made.key.key), DRY)
     assert revoked.revoked is not None
     assert await authenticate_key(stores.db, made.secret.shown) is not None
 
@@ -51,7 +51,7 @@ async def test_a_link_that_is_refused_leaves_nothing(stores: Stores) -> None:
     """Neither its audit row nor the user who was named first by it."""
     made = await answer_of(keys.create_key, stores, OWNER, CreateKey(tenant="acme"))
     key = made.key.key
-    await answer_of(keys.revoke_key, stores, OWNER, NameKey(tenant="acme", key=key))
+    await answer_of(keys.revoke_key, stores, OWNER, RevokeKey(tenant="acme", key=key))
     before = await list_rows(stores.db, made.key.tenant)
     with pytest.raises(Refused, match="does not work any more"):
         await answer_of(keys.link_key, stores, OWNER, LinkKey(tenant="acme", key=key, user="ann"))

@@ -9,6 +9,7 @@ from sqlmodel import col, select
 from billing.audit.log import list_rows
 from billing.audit.verify import verify_log
 from billing.tables.tenants import TenantUser
+from billing.tenants.key_ends import Which, revoke_key
 from billing.tenants.key_links import key_for_link
 from billing.tenants.keys import (
     KeyState,
@@ -18,7 +19,6 @@ from billing.tenants.keys import (
     key_state,
     list_keys,
     principal_of_key,
-    revoke_key,
     rotate_key,
     successors,
 )
@@ -196,7 +196,7 @@ async def test_a_chain_of_successors_has_no_branches(database: Database, redis: 
     with pytest.raises(Refused, match=f"its successor is pk_{new.prefix}"):
         await rotate_key(database, old.tenant_id, old.id, overlap_seconds=0)
     last, _ = await rotate_key(database, old.tenant_id, f"pk_{new.prefix}", overlap_seconds=3600)
-    await revoke_key(database, redis, old.tenant_id, last.id)
+    await revoke_key(database, redis, old.tenant_id, last.id, Which.NEW)
     with pytest.raises(Refused, match=r"unknown or revoked .*by its id or prefix"):
         await rotate_key(database, old.tenant_id, last.id, overlap_seconds=3600)
     listed = await list_keys(database, old.tenant_id)
@@ -290,6 +290,7 @@ async def test_each_change_of_a_key_leaves_a_row_without_its_secret(sqlite: Data
         ("key.create", key.id),
         ("key.rotate", key.id),
         ("key.revoke", key.id),
+        ("key.revoke", new.id),
     ]
     said = "".join(row.before + row.after for row in rows)
     for hidden in (secret[-48:], new_secret[-48:], key.secret_sha256, new.secret_sha256):

@@ -173,10 +173,21 @@ async def test_a_successor_and_the_key_before_it_are_cancelled_apart(office: Can
     office.keys["next"] = rotated | {"owner": first["key"]}
     before, after = await office.send(), await office.send("next")
     revoke = ("keys", "revoke", "--tenant", "acme", "--cancel")
-    assert (await office.run(*revoke, rotated["key"]))["cancelled"] == 1
+    assert (await office.run(*revoke, rotated["key"], "--which", "new"))["cancelled"] == 1
     assert await office.ended([before, after]) == [False, True]
     assert (await office.run(*revoke, first["key"]))["cancelled"] == 1
     assert await office.ended([before]) == [True]
+
+
+async def test_revoking_a_rotation_cancels_what_both_keys_have(office: CancelOffice):
+    """Said once, and told as one number."""
+    first = office.keys["default"]
+    rotated = await office.run("keys", "rotate", "--tenant", "acme", first["key"])
+    office.keys["next"] = rotated | {"owner": first["key"]}
+    ids = [await office.send(), await office.send("next")]
+    done = await office.run("keys", "revoke", "--tenant", "acme", "--cancel", rotated["key"])
+    assert (done["cancelled"], done["ended"]) == (2, [first["prefix"], rotated["prefix"]])
+    assert await office.ended(ids) == [True, True]
 
 
 async def test_what_a_closed_user_runs_is_told_to_end(office: CancelOffice):
@@ -237,7 +248,7 @@ async def test_what_a_worker_took_out_of_the_list_is_found_by_its_row(office: Ca
     assert await office.over(*hidden, others) == [True, False, False]
     rotated = await office.run("keys", "rotate", "--tenant", "acme", first["key"])
     revoke = ("keys", "revoke", "--tenant", "acme", "--cancel")
-    assert (await office.run(*revoke, rotated["key"]))["cancelled"] == 1
+    assert (await office.run(*revoke, rotated["key"], "--which", "new"))["cancelled"] == 1
     assert await office.over(*hidden, others) == [True, True, False]
     assert (await office.run("projects", "close", "--tenant", "acme", "other", "--cancel"))["cancelled"] == 1
     assert await office.over(others) == [True]
@@ -252,7 +263,7 @@ async def test_a_row_of_another_key_of_the_chain_is_left_alone(office: CancelOff
     rotated = await office.run("keys", "rotate", "--tenant", "acme", first["key"])
     await office.hidden(keep_record=True)
     revoke = ("keys", "revoke", "--tenant", "acme", "--cancel")
-    assert (await office.run(*revoke, rotated["key"]))["cancelled"] == 0
+    assert (await office.run(*revoke, rotated["key"], "--which", "new"))["cancelled"] == 0
     assert (await office.run(*revoke, first["key"]))["cancelled"] == 1
 
 

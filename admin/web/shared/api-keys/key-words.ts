@@ -43,3 +43,25 @@ export function servedWords(key: ShownKey, who: string, now: number = Date.now()
   if (key.requests) return `${who} served ${count(key.requests)} ${key.requests === 1 ? "request" : "requests"} in ${lately}`;
   return key.last_used ? `${who} served nothing in ${lately}` : `${who} has served nothing in 100 days`;
 }
+
+export const works = (key: Key) => key.state === "active" || key.state === "rotated";
+
+/** The keys that a key replaced and that still work beside it, the newest of them first. */
+export function oldsOf(key: Key, keys: readonly Key[]): Key[] {
+  const byId = new Map(keys.map((each) => [each.key, each]));
+  const olds: Key[] = [];
+  for (let old = byId.get(key.rotated_from ?? ""); old && works(old); old = byId.get(old.rotated_from ?? "")) olds.push(old);
+  return olds;
+}
+
+export type Which = "both" | "old" | "new";
+
+/** What may be revoked of a rotation: what is chosen, its words, which keys it ends, and the words of the button. */
+export function rotationChoices(fresh: Key, olds: readonly Key[]): { which: Which; label: string; ends: string; save: string }[] {
+  const old = olds.map((each) => each.prefix).join(", ");
+  return [
+    { which: "both", label: olds.length > 1 ? "All of them" : "Both", ends: `${old} and ${fresh.prefix}`, save: olds.length > 1 ? "Revoke all" : "Revoke both" },
+    { which: "old", label: olds.length > 1 ? "The old keys now" : "The old key now", ends: `${old}; the new one, ${fresh.prefix}, goes on`, save: olds.length > 1 ? "End the old keys now" : "End the old key now" },
+    { which: "new", label: "The new key", ends: `${fresh.prefix}; the old ${olds.length > 1 ? "ones go" : "one goes"} on until the overlap ends`, save: "Revoke the new key" },
+  ];
+}

@@ -1,47 +1,55 @@
-// Ending a key at once, with the old ones that it replaced and that still work. What still uses it is told first.
+// Ending a key at once; while it is rotated, the old one, the new one or both. What still uses them is told first.
 
-import { NativeSelect } from "@mantine/core";
+import { Radio } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { EditDialog, terms, type How } from "../components/edit-dialog";
-import { api, answered } from "../api";
-import { keyName, servedWords, typedName, type Key } from "./key-words";
+import { EditDialog, terms } from "../components/edit-dialog";
+import { api, answered, type Schemas } from "../api";
+import { keyName, rotationChoices, servedWords, typedName, type Key, type Which } from "./key-words";
 
-export function RevokeKey({ tenant, of, olds = [], title = `Revoke ${keyName(of)}`, onClose }: { tenant: string; of: Key; olds?: readonly Key[]; title?: string; onClose: () => void }) {
-  const [which, setWhich] = useState("all");
-  const ended = which === "new" ? [of] : which === "old" ? olds : [of, ...olds];
-  const left = [of, ...olds].filter((each) => !ended.includes(each));
-  const revoke = (key: Key, how: How) => answered(api.POST("/api/tenants/{tenant}/keys/{key}/revoke", { params: { path: { tenant, key: key.key }, ...terms({ ...how, key: key === of ? how.key : `${how.key}-${key.prefix}` }) }, body: { reason: how.reason } }));
+type Revoke = { tenant: string; of: Key; olds?: readonly Key[]; first?: Which; onClose: () => void };
+
+/** `olds`: the keys that it replaced and that still work; `first`: which of them is chosen at first. */
+export function RevokeKey({ tenant, of, olds = [], first = "both", onClose }: Revoke) {
+  const [which, setWhich] = useState<Which>(first);
+  const choices = rotationChoices(of, olds);
+  const rotated = olds.length > 0;
+  const path = { tenant, key: of.key };
+  const body = rotated ? { which } : {};
   return (
     <EditDialog
-      title={title}
-      save="Revoke"
+      title={`Revoke ${keyName(of)}`}
+      save={rotated ? (choices.find((each) => each.which === which)?.save ?? "Revoke") : "Revoke"}
       harmful
       confirm={typedName(of)}
       note="It cannot be taken back."
       onClose={onClose}
-      typed={which}
-      send={async (how) => {
-        for (const key of ended.slice(1)) await revoke(key, how);
-        return await revoke(ended[0] ?? of, how);
-      }}
-      preview={() => <><WhatStops tenant={tenant} of={(ended[0] ?? of).key} />{left.length > 0 && <p className="edit-warning"><b>{prefixes(left)} works on.</b></p>}</>}
+      typed={rotated ? JSON.stringify({ which }) : "{}"}
+      send={(how) => answered(api.POST("/api/tenants/{tenant}/keys/{key}/revoke", { params: { path, ...terms(how) }, body: { ...body, reason: how.reason } }))}
+      preview={(would) => <WhatStops tenant={tenant} would={would} />}
     >
-      {() => olds.length > 0 && (
-        <NativeSelect label="Which" description="The old one works on beside the new one until its time ends." value={which} onChange={(event) => setWhich(event.currentTarget.value)} data={[{ value: "all", label: `Both, ${prefixes([of, ...olds])}` }, { value: "old", label: `The old one, ${prefixes(olds)}` }, { value: "new", label: `The new one, ${prefixes([of])}` }]} />
+      {(errorOf) => rotated && (
+        <Radio.Group label="Which" description="It is being rotated: the old and the new key both work." value={which} onChange={(value) => setWhich(value as Which)} error={errorOf("which")}>
+          {choices.map((each) => <Radio key={each.which} value={each.which} label={each.label} description={each.ends} className="key-choice" />)}
+        </Radio.Group>
       )}
     </EditDialog>
   );
 }
 
-const prefixes = (keys: readonly Key[]) => keys.map((key) => key.prefix).join(", ");
-
-function WhatStops({ tenant, of }: { tenant: string; of: string }) {
-  const { data } = useQuery({ queryKey: ["key in use", of], queryFn: () => answered(api.GET("/api/tenants/{tenant}/keys/{key}", { params: { path: { tenant, key: of } } })) });
+function WhatStops({ tenant, would }: { tenant: string; would: Schemas["RevokedKey"] }) {
+  const [going] = would.goes_on;
   return (
-    <div className={data?.requests ? "edit-warning" : ""}>
-      {data && <p><b>{servedWords(data, "It")}{data.requests ? ": it is in use." : "."}</b></p>}
-      <p>Whoever holds it is refused at once, and its open connections are closed. What it has running goes on.</p>
+    <div className="edit-warning">
+      {would.ended.map((prefix) => <InUse key={prefix} tenant={tenant} prefix={prefix} />)}
+      <p>Whoever holds <code>{would.ended.join(", ")}</code> is refused at once, and open connections are closed. What runs goes on.</p>
+      {going && <p><b>Whoever holds <code>{would.goes_on.join(", ")}</code> is still let in, and billed.</b></p>}
     </div>
   );
+}
+
+function InUse({ tenant, prefix }: { tenant: string; prefix: string }) {
+  const ask = () => answered(api.GET("/api/tenants/{tenant}/keys/{key}", { params: { path: { tenant, key: prefix } } }));
+  const { data } = useQuery({ queryKey: ["key in use", prefix], queryFn: ask });
+  return data ? <p><b>{servedWords(data, prefix)}{data.requests ? ": it is in use." : "."}</b></p> : null;
 }

@@ -43,10 +43,10 @@ export function RotateKey({ tenant, called = tenant, of, onClose }: { tenant: st
 }
 
 /** How a rotation goes: when the old one ends, and whether somebody still uses it. */
-export function Rotation({ tenant, old, fresh, onClose }: { tenant: string; old: Key; fresh: Key; onClose: () => void }) {
+export function Rotation({ tenant, old, olds, fresh, onClose }: { tenant: string; old: Key; olds: readonly Key[]; fresh: Key; onClose: () => void }) {
   const { may } = useSession();
   const [ending, setEnding] = useState(false);
-  if (ending) return <RevokeKey tenant={tenant} of={old} title={`End the old key of ${keyName(old)} now`} onClose={onClose} />;
+  if (ending) return <RevokeKey tenant={tenant} of={fresh} olds={olds} first="old" onClose={onClose} />;
   return (
     <Modal opened onClose={onClose} title={`Rotation of ${keyName(fresh)}`} size={520}>
       <div className="edit">

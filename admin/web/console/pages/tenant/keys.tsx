@@ -11,7 +11,7 @@ import { lasting, moment } from "../../../shared/format";
 import { useSession } from "../../../shared/session";
 import { CreateKey } from "../../../shared/api-keys/create-key";
 import { EditKey } from "../../../shared/api-keys/edit-key";
-import { shortOrigins, type Key } from "../../../shared/api-keys/key-words";
+import { oldsOf, shortOrigins, type Key } from "../../../shared/api-keys/key-words";
 import { RevokeKey } from "../../../shared/api-keys/revoke-key";
 import { RotateKey } from "../../../shared/api-keys/rotate-key";
 import { useProjectNames } from "../../../shared/project-names";
@@ -62,7 +62,7 @@ export function Keys({ tenant, keys: { items, error, more } }: { tenant: string;
       {opened?.what === "create" && <CreateKey tenant={tenant} onClose={close} />}
       {opened?.what === "edit" && <EditKey tenant={tenant} of={opened.key} onClose={close} />}
       {opened?.what === "rotate" && <RotateKey tenant={tenant} of={opened.key} onClose={close} />}
-      {opened?.what === "revoke" && <RevokeKey tenant={tenant} of={opened.key} onClose={close} />}
+      {opened?.what === "revoke" && <RevokeKey tenant={tenant} of={opened.key} olds={oldsOf(opened.key, items ?? [])} onClose={close} />}
     </div>
   );
 }

@@ -1,7 +1,7 @@
 // The rows of the table of keys: a key with those that it replaces, what it spent, and sums that add up. Pure.
 
 import { centsOf, count, decimal } from "../../../shared/format";
-import type { Key } from "../../../shared/api-keys/key-words";
+import { oldsOf, works, type Key } from "../../../shared/api-keys/key-words";
 import type { Schemas } from "../../../shared/api";
 import { zonedDay, zonedMinute } from "../../../shared/zoned";
 
@@ -9,8 +9,6 @@ export type KeyRow = { kind: "key"; id: string; key: Key; olds: Key[]; spent: bi
 export type SumRow = { kind: "sum"; id: string; title: string; cents: bigint; tone: "line" | "soft" | "total" };
 export type Row = KeyRow | SumRow;
 export type Spent = { of: Map<string, bigint>; others: bigint; more: number; total: bigint };
-
-const works = (key: Key) => key.state === "active" || key.state === "rotated";
 
 /** What keys cost this month, by their ids; empty: what no key did. */
 export function spentOf(statement: Schemas["Statement"]): Spent {
@@ -25,13 +23,12 @@ export function keyRows(keys: readonly Key[], spent: Spent | null): KeyRow[] {
     const next = byId.get(key.successor ?? "");
     return next !== undefined && works(next);
   };
-  const rows = keys.filter((key) => works(key) && !replaced(key)).map((key) => rowOf(key, byId, spent));
+  const rows = keys.filter((key) => works(key) && !replaced(key)).map((key) => rowOf(key, keys, spent));
   return spent ? rows.toSorted((one, other) => (one.spent === other.spent ? 0 : one.spent > other.spent ? -1 : 1)) : rows;
 }
 
-function rowOf(key: Key, byId: Map<string, Key>, spent: Spent | null): KeyRow {
-  const olds: Key[] = [];
-  for (let old = byId.get(key.rotated_from ?? ""); old && works(old); old = byId.get(old.rotated_from ?? "")) olds.push(old);
+function rowOf(key: Key, keys: readonly Key[], spent: Spent | null): KeyRow {
+  const olds = oldsOf(key, keys);
   const all = [key, ...olds];
   const used = all.map((each) => each.last_used).filter((time) => time !== null).toSorted().at(-1) ?? null;
   return { kind: "key", id: key.key, key, olds, spent: all.reduce((sum, each) => sum + (spent?.of.get(each.key) ?? 0n), 0n), used };

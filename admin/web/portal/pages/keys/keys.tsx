@@ -29,7 +29,7 @@ import { keySearchOf } from "./search-params";
 import "./keys.css";
 
 const route = getRouteApi("/keys");
-type Opened = { what: "create" } | { what: "edit" | "rotate"; key: Key } | { what: "revoke"; key: Key; olds: Key[] } | { what: "rotation"; row: KeyRow };
+type Opened = { what: "create" } | { what: "edit" | "rotate"; key: Key } | { what: "revoke"; key: Key; olds: Key[]; first: "both" | "old" } | { what: "rotation"; row: KeyRow };
 
 export function KeysPage() {
   const { id, name: called } = useTenant();
@@ -127,11 +127,12 @@ function Actions({ of, olds, onOpen }: { of: Key; olds: Key[]; onOpen: (opened: 
   return (
     <span className="key-actions">
       <Button variant="default" size="compact-xs" aria-label={`Rotate ${keyName(of)}`} onClick={() => onOpen({ what: "rotate", key: of })}>Rotate</Button>
-      <Menu position="bottom-end" transitionProps={{ duration: 0 }} width={160} withinPortal={false}>
+      <Menu position="bottom-end" transitionProps={{ duration: 0 }} width={190} withinPortal={false}>
         <Menu.Target><ActionIcon variant="subtle" color="gray" aria-label={`More for ${keyName(of)}`}><Ellipsis size={16} /></ActionIcon></Menu.Target>
         <Menu.Dropdown>
           {may("keys.edit") && <Menu.Item onClick={() => onOpen({ what: "edit", key: of })}>Edit…</Menu.Item>}
-          {may("keys.revoke") && <Menu.Item onClick={() => onOpen({ what: "revoke", key: of, olds })}>Revoke…</Menu.Item>}
+          {may("keys.revoke") && <Menu.Item onClick={() => onOpen({ what: "revoke", key: of, olds, first: "both" })}>Revoke…</Menu.Item>}
+          {may("keys.revoke") && olds.length > 0 && <Menu.Item onClick={() => onOpen({ what: "revoke", key: of, olds, first: "old" })}>End the old key now…</Menu.Item>}
         </Menu.Dropdown>
       </Menu>
     </span>
@@ -177,9 +178,9 @@ function Dialogs({ opened, called, onClose }: { opened: Opened | null; called: s
     case "rotate":
       return <RotateKey tenant={id} called={called} of={opened.key} onClose={onClose} />;
     case "revoke":
-      return <RevokeKey tenant={id} of={opened.key} olds={opened.olds} onClose={onClose} />;
+      return <RevokeKey tenant={id} of={opened.key} olds={opened.olds} first={opened.first} onClose={onClose} />;
     case "rotation":
-      return opened.row.olds[0] ? <Rotation tenant={id} old={opened.row.olds[0]} fresh={opened.row.key} onClose={onClose} /> : null;
+      return opened.row.olds[0] ? <Rotation tenant={id} old={opened.row.olds[0]} olds={opened.row.olds} fresh={opened.row.key} onClose={onClose} /> : null;
     default:
       return null;
   }
