@@ -1,14 +1,13 @@
 """Files of pools are read with the line of every fault, and compared with the pools that there are."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.cli.pool_file import PoolFileError, pools_of, written
 from billing.cli.pool_plan import PlannedAction, line_of, planned
-from billing.operations.pool_facts import PoolFacts, PoolStateName
+from billing.operations.pool_facts import PoolStateName
+from tests.billing.cli.made_pools import pool
 
 FILE = """\
 pools:
@@ -23,15 +22,6 @@ pools:
     tenant: ~
     state: draining
 """
-
-
-def pool(name: str = "a", **facts: Any) -> PoolFacts:
-    """A pool that there is."""
-    given: dict[str, Any] = {"model": "m", "version": "v1", "workers": 2, "labels": {}, "tenant": None}
-    given |= {"project": None, "let_in": [], "state": PoolStateName.ACTIVE, "generation": 1, "made": None}
-    given |= {"reserve_interactive_tokens": 0, "reserve_standard_tokens": 0, "accept_gap": False}
-    given |= {"next_version": None, "earlier_version": None, "old_until": None}
-    return PoolFacts(pool=name, **(given | facts))
 
 
 def test_a_file_says_what_it_names_and_nothing_else() -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from billing.cli.desired_pools import under_way, versions_in_words
 from billing.operations.pool_facts import ObservedPool, PoolFacts, VersionInPool
-from tests.billing.cli.test_pool_plan import pool
+from tests.billing.cli.made_pools import pool
 
 AT = "2026-11-26T14:30:00+00:00"
 

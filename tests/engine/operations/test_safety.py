@@ -26,7 +26,7 @@ from engine.operations.safety import (
 )
 from engine.policies import store
 from engine.safety.documents import DEFAULT, PolicyDetector, PolicyDocument, PolicyWords
-from tests.support.patience import HANG_SECONDS, wait_until
+from tests.support.patience import HANG_SECONDS, soon, wait_until
 from tests.support.redis import Redis
 
 OWN = PolicyDocument(detectors=(PolicyDetector("card", "block"),))
@@ -133,7 +133,7 @@ async def test_no_transaction_is_open_while_a_document_is_checked(
     ask, terms = SetPolicy(tenant="acme", document=OWN), Terms(reason="ticket 7", dry_run=dry_run, key="k")
     setting = asyncio.create_task(answer_of(safety.set_policy, stores, local_actor(), ask, terms))
     await wait_until(lambda: bool(checks))
-    await asyncio.wait_for(create_tenant(stores.db, "third"), 5)
+    await soon(create_tenant(stores.db, "third"), HANG_SECONDS / 2)
     may_end.set()
     assert (await setting).changed
     assert checks == [OWN]
