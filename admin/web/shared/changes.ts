@@ -1,5 +1,7 @@
 // What a change did, from the rows before and after it. Pure.
 
+import { written } from "./format";
+
 const UNTOLD = new Set(["id", "reason", "tenant_id", "tenant"]);
 
 type Names = Readonly<Record<string, string>>;
@@ -8,7 +10,27 @@ type Names = Readonly<Record<string, string>>;
 export function differences(before: unknown, after: unknown, names: Names = {}): string {
   const [old, now] = [asFacts(before), asFacts(after)];
   const differ = Object.keys({ ...old, ...now }).filter((name) => !UNTOLD.has(name) && !name.endsWith("_ms") && JSON.stringify(old[name] ?? null) !== JSON.stringify(now[name] ?? null));
-  return differ.map((name) => `${name.replaceAll("_", " ")} ${word(old[name], names)} → ${word(now[name], names)}`).join(", ");
+  return differ.map((name) => `${called(name)} ${word(shown(name, old[name]), names)} → ${word(shown(name, now[name]), names)}${unitOf(name)}`).join(", ");
+}
+
+/** What something new was made with, of the facts that say how much it allows: `limit 0.67 USD`. */
+export function beginnings(after: unknown): string {
+  const facts = asFacts(after);
+  const told = AMOUNTS.filter((name) => facts[name] !== undefined && facts[name] !== null);
+  return told.map((name) => `${called(name)} ${word(shown(name, facts[name]), {})}${unitOf(name)}`).join(", ");
+}
+
+const AMOUNTS = ["limit_nano", "limit", "burst"] as const;
+const NANO = /_nano$/;
+
+const called = (name: string) => name.replace(NANO, "").replaceAll("_", " ");
+const unitOf = (name: string) => (NANO.test(name) ? " USD" : "");
+
+/** An amount to the last digit that is not zero, but at least to cents: 0.67, 0.000031. */
+function shown(name: string, value: unknown): unknown {
+  if (!NANO.test(name) || value === undefined || value === null || !/^-?\d+$/.test(String(value))) return value;
+  const [units = "", part = ""] = written(BigInt(String(value)), 9).replaceAll(" ", "").split(".");
+  return `${units}.${part.replace(/0+$/, "").padEnd(2, "0")}`;
 }
 
 const asFacts = (value: unknown) => (typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {});

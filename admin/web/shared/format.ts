@@ -68,7 +68,7 @@ export function centsOf(nano: bigint): bigint {
 /** Cents as units with two digits. */
 export const centsText = (cents: bigint) => written(cents, 2);
 
-function written(amount: bigint, digits: number): string {
+export function written(amount: bigint, digits: number): string {
   const [size, unit] = [amount < 0n ? -amount : amount, 10n ** BigInt(digits)];
   const text = `${whole.format(size / unit)}.${(size % unit).toString().padStart(digits, "0")}`;
   return amount < 0n ? `\u2212${text}` : text;

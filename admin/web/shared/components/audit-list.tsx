@@ -6,7 +6,7 @@ import { LoadMore, usePages } from "./load-more";
 import { Section } from "./section";
 import { Unanswered } from "./unanswered";
 import { api, answered, type Schemas } from "../api";
-import { differences, doneOf, shortened } from "../changes";
+import { beginnings, differences, doneOf, shortened } from "../changes";
 import { ago, NOBODY_KNOWS } from "../format";
 import { useSession } from "../session";
 import { useZone, type Zone } from "../zone";
@@ -39,7 +39,7 @@ function AuditList({ tenant }: { tenant: string }) {
 
 /** What was done to which thing, and of an edit what it changed. */
 function What({ row }: { row: Row }) {
-  const changed = row.before ? differences(row.before, row.after, row.names) : "";
+  const changed = row.before ? differences(row.before, row.after, row.names) : beginnings(row.after);
   return <>{doneOf(row.action)} {row.target && row.target !== row.tenant && <Called id={row.target} name={row.names[row.target]} />} <span className="soft">{changed}</span></>;
 }
 
