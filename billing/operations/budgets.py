@@ -286,8 +286,8 @@ async def _check_seen(change: Change, owner: str, ask: SetBudget, now: Budget | 
     if now is None:
         raise Refused(Refusal("conflict", "somebody ended this budget meanwhile", retry=True, field="seen"))
     rows = await list_budgets(change.db, owner, ended=True)
-    limits = [to_text(row.limit_nano) for row in rows if row.id == ask.seen]
-    before = dict(zip(("limit",), limits, strict=False))
+    limits = (to_text(row.limit_nano) for row in rows if row.id == ask.seen)
+    before: dict[str, Any] = dict(zip(("limit",), limits, strict=False))
     after = {"limit": to_text(now.limit_nano)}
     told = f"somebody set {to_display(now.limit_nano)} here meanwhile"
     since = ChangeSince(now.author, now.created_ms, "budget.set", before, after)

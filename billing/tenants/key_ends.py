@@ -78,7 +78,7 @@ def chosen(key: ApiKey, chain: Sequence[ApiKey], which: Which, now: int) -> tupl
             raise bad_request(message, field="which")
         return [key], []
     olds, new = working[:-1], working[-1:]
-    return {Which.BOTH: (working, []), Which.OLD: (olds, new), Which.NEW: (new, olds)}[which]
+    return {Which.BOTH: (working, list[ApiKey]()), Which.OLD: (olds, new), Which.NEW: (new, olds)}[which]
 
 
 async def tell_revoked(_: Database, redis: RedisClient, tenant_id: str, key_ids: Sequence[str]) -> None:

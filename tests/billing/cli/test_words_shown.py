@@ -65,11 +65,12 @@ def test_a_change_of_an_administrator() -> None:
         ({}, {"of": {"a": 1, "b": "", "c": None, "d": [1, {"e": 2}]}}, "of (a 1, d (1; (e 2)))"),
         ({}, {"a": "x" * 118}, "a " + "x" * 118),
         ({}, {"a": "x" * 119}, "a " + "x" * 117 + "…"),
+        ({"project": "p1"}, {"project": "p2"}, "project lab → p2"),
     ],
 )
 def test_what_differs_in_a_few_words(before: dict[str, Any], after: dict[str, Any], said: str) -> None:
-    """As long as a line holds."""
-    assert audit._change(before, after) == said
+    """As long as a line holds, with names in place of ids."""
+    assert audit._change(before, after, {"p1": "lab"}) == said
 
 
 def test_books_that_were_verified() -> None:
