@@ -15,7 +15,7 @@ COMMAND_LINES = {
     "worker": "Run one vLLM engine that takes work from the pool.",
     "supervisor": "Keep this node's workers running and the pool tidy.",
     "fleet": "Keep each pool at the number of workers that it should have, on this machine.",
-    "models": "The models that requests can name.",
+    "models": "The models that requests can name, in the versions that pools use.",
     "workers": "The processes that run the models.",
     "requests": "Requests: in a pool, and those that are over.",
     "connections": "Connections of a tenant's clients, and why the last ones ended.",

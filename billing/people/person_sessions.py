@@ -18,6 +18,7 @@ from billing.tables.tenants import PLATFORM, Tenant
 from core.actor import Author
 from core.clock import now_ms
 from core.ids import uuid7
+from core.sql.batches import batch
 from core.sql.database import Database
 
 PERSON_SESSION_SECONDS = 12 * 3600
@@ -160,7 +161,7 @@ async def clear_person_sessions(
     if not staff:
         old = old.where(col(PersonSession.tenant_id) != PLATFORM)
     async with db.transaction() as session:
-        some = delete(PersonSession).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
+        some = delete(PersonSession).where(tuple_(*key).in_(batch(old)))
         return (await session.exec(some)).rowcount
 
 

@@ -19,6 +19,7 @@ from core.clock import now_ms
 from core.errors import Refusal, Refused
 from core.operations import Operation, no_secrets
 from core.signing.signed_text import Keyring, mac
+from core.sql.batches import batch
 from core.sql.database import Database, insert_ignore
 
 PURPOSE = b"parley kept reply v1"
@@ -119,5 +120,5 @@ async def clear_replies(db: Database, now: int, most: int = CLEARED_AT_ONCE, sta
     if not staff:
         old = old.where(col(KeptReply.tenant_id) != PLATFORM)
     async with db.transaction() as session:
-        some = delete(KeptReply).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
+        some = delete(KeptReply).where(tuple_(*key).in_(batch(old)))
         return (await session.exec(some)).rowcount

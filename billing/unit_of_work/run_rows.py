@@ -19,6 +19,7 @@ from billing.unit_of_work.progress import BegunRun
 from core.clock import now_ms
 from core.errors import Refusal, Refused, see
 from core.operations import no_secrets
+from core.sql.batches import batch
 from core.sql.database import Database
 from core.sql.selects import untyped
 
@@ -96,7 +97,7 @@ async def clear_runs(db: Database, now: int, most: int = CLEARED_AT_ONCE, staff:
     if not staff:
         old = old.where(col(OperationRun.tenant_id) != PLATFORM)
     async with db.transaction() as session:
-        some = delete(OperationRun).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
+        some = delete(OperationRun).where(tuple_(*key).in_(batch(old)))
         return (await session.exec(some)).rowcount
 
 

@@ -1,6 +1,7 @@
 """Fills a database, by the commands that people type and by events as workers write them, with two tenants
 who have something of all that is administered and booked."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -50,7 +51,7 @@ BEFORE = (
     "projects create --tenant acme research",
     "projects charge-to --tenant acme research 4711",
     "prices commit --tenant acme --amount 100USD",
-    "models add {model}",
+    "models add {model} --no-answer",
     "pools create reserved --model {model_name} --tenant acme --let-in beta --workers 1",
     "wallets grant --tenant beta --amount 50USD --key g1",
     "safety set {policy} --tenant acme --reason why --yes",
@@ -99,8 +100,9 @@ def fill(home: Path, type_line: Type, post: Post, secret: str) -> dict[str, str]
 def _model(folder: Path) -> Path:
     """A model folder that can be added, and that nothing runs."""
     folder.mkdir()
-    (folder / "config.json").write_text('{"max_position_embeddings": 128}')
-    (folder / "tokenizer.json").write_text("{}")
+    (folder / "config.json").write_text('{"max_position_embeddings": 128, "eos_token_id": 0}')
+    words = {"type": "WordLevel", "vocab": {"<unk>": 0, "a": 1}, "unk_token": "<unk>"}
+    (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": words}))
     (folder / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
     (folder / "model.safetensors").write_bytes(b"weights")
     return folder

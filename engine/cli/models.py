@@ -215,7 +215,7 @@ def _change_in_words(each: model_use.PoolVersion, dry_run: bool) -> str:
 
 
 def _say_unserved(found: Sequence[ModelFacts]) -> None:
-    served = {each.name for each in found if each.pools}
+    served = {each.name for each in found if set(each.pools) - set(each.draining)}
     for name in sorted({each.name for each in found} - served):
         create = f"parley pools create POOL --model {name}"
         print_line(f"no pool serves {name}, so its requests are refused: {create}")

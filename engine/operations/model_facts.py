@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from billing.pools import PoolRow, PoolSight, VersionSight
+from billing.pools import DRAINING, PoolRow, PoolSight, VersionSight
 from core.clock import iso_time
 from engine.models.registry import dtype_of
 from engine.models.tables import ModelVersion
@@ -54,18 +54,19 @@ class SeenInPool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A version of a model. `pools` send it new requests, `next_in` will once workers are ready, `earlier_in`
-    can go back to it. `dtype`: number format that it was added with, null: an older Parley added it, which
-    did not ask. `answer_tokens`: length of an answer whose sender gives none, null: what
-    PARLEY_ANSWER_TOKENS says; `size_bytes` of its weights, null: not known; `proved`: whether a real engine
-    answered with it; `seen`: where the fleet sees workers of it or requests that need it, and each pool that
-    uses or wants it; without a fleet empty."""
+    """A version of a model. `pools` use it, of which those that are `draining` take no new requests;
+    `next_in` will once workers are ready, `earlier_in` can go back to it. `dtype`: number format that it was
+    added with, null: an older Parley added it, which did not ask. `answer_tokens`: length of an answer whose
+    sender gives none, null: what PARLEY_ANSWER_TOKENS says; `size_bytes` of its weights, null: not known;
+    `proved`: whether a real engine answered with it; `seen`: where the fleet sees workers of it or requests
+    that need it, and each pool that uses or wants it; without a fleet empty."""
 
     name: str
     version: str
     state: VersionState
     fingerprint: str
     pools: list[str]
+    draining: list[str]
     next_in: list[str]
     earlier_in: list[str]
     max_model_len: int
@@ -102,6 +103,7 @@ def facts_of(
         state=state_of(row, used, wanted, before),
         fingerprint=row.fingerprint,
         pools=used,
+        draining=[pool.pool for pool in same if pool.pool in used and pool.state == DRAINING],
         next_in=wanted,
         earlier_in=before,
         max_model_len=row.max_model_len,

@@ -67,7 +67,8 @@ def test_from_nothing_to_a_key_that_works(parley: Command, home: Path) -> None:
     assert principal.fixed_user
     assert principal.user.startswith("u_"), "behind the edge a user is an id"
     new = facts(parley("keys", "rotate", "--tenant", "acme", key["prefix"].removeprefix("pk_"), "--json"))
-    assert parley("keys", "revoke", "--tenant", tenant["tenant"], key["key"]).exit_code == 0
+    revoke = ("keys", "revoke", "--tenant", tenant["tenant"], key["key"])
+    assert parley(*revoke, "--which", "old").exit_code == 0
     assert who(home, key["secret"]) is None
     assert who(home, new["secret"]) is not None
     listed = [

@@ -60,7 +60,7 @@ async def test_on_a_phone_a_row_is_two_lines(open_page: OpenPage, console: tuple
     assert not await page.evaluate(sideways)
     await shot(page, "tenants-390")
     await page.get_by_role("link", name="acme").click()
-    await expect(page.get_by_text("chat-web")).to_be_visible()
+    await expect(page.get_by_text("chat-web", exact=True)).to_be_visible()
     await expect(page.get_by_text("1,200")).to_be_visible()
     assert not await page.evaluate(sideways)
     await shot(page, "tenant-390")

@@ -122,7 +122,7 @@ NAMING_NONE = words(
     "rate days overage payment month region dry_run amount first months meter model units file start "
     "checks whole everything all_pools watch repair status dest operators yes time_zone regex shows_costs "
     "cache_by input_tokens cached_input_tokens output_tokens cause issuer out by end as_of as_csv "
-    "origins any_origin "
+    "origins any_origin which to_nobody "
     "kind priority note history last plan book ids over_ms cost_over_nano after since until other "
     "force author mode role gpu as_never_made input cached_input output paid_by version "
     "labels let_in state reserve_interactive_tokens reserve_standard_tokens workers "

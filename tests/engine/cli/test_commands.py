@@ -204,11 +204,11 @@ async def test_a_model_that_no_pool_serves_says_so(parley: Parley, sqlite: Datab
     await save(sqlite, ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), 2048), {}, 1)
     unserved = "no pool serves tiny, so its requests are refused: parley pools create POOL --model tiny"
     assert (await parley("models", "list")).splitlines()[-1] == unserved
-    for pool in ("b", "c"):
+    for pool, using in (("b", ["b"]), ("c", ["b", "c"])):
         row = PoolRow(pool=pool, model="tiny", version="1", workers=1, labels={}, made_ms=1)
         await create_pool(sqlite, row)
         assert unserved not in await parley("models", "list")
-        assert [row["pools"] for row in await parley.rows("models", "list")] == [[pool]]
+        assert [row["pools"] for row in await parley.rows("models", "list")] == [using]
         await drain_pool(sqlite, pool)
     assert unserved in await parley("models", "list")
 
@@ -221,7 +221,7 @@ async def test_the_length_of_a_models_answers_is_set(parley: Parley, sqlite: Dat
     assert [record.answer_tokens for record in await list_models(sqlite)] == [500]
     said = await parley("models", "answers", "tiny")
     assert said == "answers of tiny have the length that PARLEY_ANSWER_TOKENS says, before 500\n"
-    assert "there is no model big" in await parley("models", "answers", "big", code=1)
+    assert "there is no model 'big'" in await parley("models", "answers", "big", code=1)
 
 
 @pytest.mark.parametrize(
